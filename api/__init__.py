@@ -1,0 +1,1 @@
+"""The door for machines: REST, tokens and webhooks. It holds no rules."""

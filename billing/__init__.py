@@ -1,0 +1,1 @@
+"""What it cost: dated prices and the cost of use."""

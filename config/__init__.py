@@ -1,0 +1,1 @@
+"""Settings, urls, workers and the embedded database: the top of the house, imported by nobody."""

@@ -1,0 +1,241 @@
+"""Reports: one declared object each, one way to ask, the same figures on the command line, in REST and on pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final, Literal, NamedTuple
+from zoneinfo import ZoneInfo
+
+from events.access import Scope
+
+__all__ = ["AsOf", "BadParameter", "Column", "Definition", "Params", "Report", "bucket_edges", "definition",
+           "names", "parse", "register", "run"]  # fmt: skip
+
+BUCKETS: Final = ("hour", "day", "week", "month", "quarter", "year")
+Row = dict[str, Any]
+
+
+class BadParameter(ValueError):
+    """A parameter that cannot be used: its name, and what is expected."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(f"{name}: {text}")
+        self.name, self.text = name, text
+
+
+class AsOf(NamedTuple):
+    """How far the figures reach: last position used, and the instant at which running things are cut."""
+
+    position: int
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """What is asked for: [start, end) as instants, the zone of calendar buckets, and how to group."""
+
+    start: datetime
+    end: datetime
+    zone: ZoneInfo
+    group_by: tuple[str, ...] = ()
+    as_known_at: int | None = None
+    view: str = "price"
+    cut: datetime | None = None
+    """Instant at which running attempts are cut; now when it is not given."""
+
+    @property
+    def bucket(self) -> str | None:
+        """The calendar bucket among the groupings, if any."""
+        return next((name for name in self.group_by if name in BUCKETS), None)
+
+    @property
+    def cut_at(self) -> datetime:
+        """The instant at which running attempts are cut."""
+        return self.cut or datetime.now(UTC)
+
+
+Kind = Literal["label", "time", "integer", "seconds", "number", "money"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a report: machine name, head for people, kind (decides alignment and form), unit."""
+
+    name: str
+    head: str
+    kind: Kind
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The answer: rows in order, a total over all rows, what it stands on, and what is missing."""
+
+    name: str
+    params: Params
+    columns: tuple[Column, ...]
+    rows: Sequence[Row]
+    total: Row
+    as_of: AsOf
+    gaps: Sequence[Row] = field(default_factory=tuple)
+    """What the report could not price or measure, as rows: never hidden as zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A report that exists: its groupings, its default grouping, its views and who may read it."""
+
+    name: str
+    title: str
+    groupings: tuple[str, ...]
+    default: tuple[str, ...]
+    compute: Callable[[Scope, Params], Report]
+    views: tuple[str, ...] = ("price",)
+    money: bool = False
+
+
+_REPORTS: dict[str, Definition] = {}
+
+
+def register(report: Definition) -> None:
+    """Declare a report; done once by the application that owns it."""
+    _REPORTS[report.name] = report
+
+
+def names() -> list[str]:
+    """Names of the reports there are, sorted."""
+    return sorted(_REPORTS)
+
+
+def definition(name: str) -> Definition:
+    """One report's declaration. Raises BadParameter for an unknown name."""
+    if name not in _REPORTS:
+        raise BadParameter("name", f"there is no report {name!r}; there are {', '.join(names())}")
+    return _REPORTS[name]
+
+
+def run(name: str, scope: Scope, params: Params) -> Report:
+    """Compute a report for a caller. Raises BadParameter or events.access.Forbidden."""
+    return definition(name).compute(scope, params)
+
+
+def parse(
+    name: str,
+    *,
+    zone: ZoneInfo,
+    start: str,
+    end: str,
+    timezone: str = "",
+    group_by: str = "",
+    as_known_at: str = "",
+    view: str = "",
+    cut: datetime | None = None,
+) -> Params:
+    """Parameters from the texts that people and programs give.
+
+    zone: the site's. start and end: a date (midnight in the chosen zone) or an RFC 3339 time; end is exclusive.
+    Raises BadParameter with the parameter's name and what is expected.
+    """
+    report = definition(name)
+    chosen = named_zone(timezone) if timezone else zone
+    first, last = instant("from", start, chosen), instant("to", end, chosen)
+    if last <= first:
+        raise BadParameter("to", f"{end} is not after {start}; the end is exclusive")
+    groups = _groups(report, group_by)
+    if view and view not in report.views:
+        raise BadParameter("view", f"{view!r} is not a view of {name}; there are {', '.join(report.views)}")
+    known = _position(as_known_at)
+    return Params(first, last, chosen, groups, known, view or report.views[0], cut)
+
+
+def _groups(report: Definition, text: str) -> tuple[str, ...]:
+    groups = tuple(part.strip() for part in text.split(",") if part.strip()) if text else report.default
+    for group in groups:
+        if group not in report.groupings:
+            raise BadParameter(
+                "group_by", f"{group!r} is not a grouping of {report.name}; there are {', '.join(report.groupings)}"
+            )
+    if len(set(groups)) < len(groups):
+        raise BadParameter("group_by", "a grouping is given twice")
+    if sum(group in BUCKETS for group in groups) > 1:
+        raise BadParameter("group_by", f"give at most one of {', '.join(BUCKETS)}")
+    return groups
+
+
+def _position(text: str) -> int | None:
+    if not text:
+        return None
+    if text.isdigit():
+        return int(text)
+    raise BadParameter("as_known_at", f"{text!r} is not a position of the log (a whole number)")
+
+
+def named_zone(name: str) -> ZoneInfo:
+    """A zone of the tz database by name. Raises BadParameter."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise BadParameter("timezone", f"{name!r} is not in the tz database (such as Europe/Berlin)") from None
+
+
+def instant(name: str, text: str, zone: ZoneInfo) -> datetime:
+    """A date as the zone's midnight, or an RFC 3339 time with its offset; as UTC."""
+    try:
+        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+            return midnight(date.fromisoformat(text), zone)
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise BadParameter(name, f"{text!r} is neither a date (2026-11-30) nor a time with zone (2026-11-30T10:00:00Z)")
+    return found.astimezone(UTC)
+
+
+def midnight(day: date, zone: ZoneInfo) -> datetime:
+    """The instant a calendar day starts in a zone, as UTC."""
+    return datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC)
+
+
+def bucket_edges(params: Params) -> list[tuple[str, datetime, datetime]]:
+    """The buckets that [start, end) touches, cut to it: (label, from, to) in order.
+
+    Labels: hour `2026-11-30T10:00:00+01:00`, day `2026-11-30`, week `2026-W49`, month `2026-11`,
+    quarter `2026-Q4`, year `2026`. Days of 23 and 25 hours have 23 and 25 hours.
+    """
+    if params.bucket is None:
+        return [("", params.start, params.end)]
+    edges: list[tuple[str, datetime, datetime]] = []
+    at = params.start
+    while at < params.end:
+        label, following = _bucket(params.bucket, at, params.zone)
+        edges.append((label, at, min(following, params.end)))
+        at = following
+    return edges
+
+
+def _bucket(bucket: str, at: datetime, zone: ZoneInfo) -> tuple[str, datetime]:
+    """Label of the bucket that holds an instant, and the instant it ends."""
+    local = at.astimezone(zone)
+    if bucket == "hour":
+        start = local.replace(minute=0, second=0, microsecond=0)
+        return start.isoformat(), start.astimezone(UTC) + timedelta(hours=1)
+    day = local.date()
+    label, following = _calendar(bucket, day)
+    return label, midnight(following, zone)
+
+
+def _calendar(bucket: str, day: date) -> tuple[str, date]:
+    if bucket == "day":
+        return day.isoformat(), day + timedelta(days=1)
+    if bucket == "week":
+        year, week, weekday = day.isocalendar()
+        return f"{year}-W{week:02d}", day + timedelta(days=8 - weekday)
+    if bucket == "month":
+        return f"{day:%Y-%m}", date(day.year + day.month // 12, day.month % 12 + 1, 1)
+    if bucket == "quarter":
+        quarter = (day.month - 1) // 3
+        return f"{day.year}-Q{quarter + 1}", date(day.year + (quarter == 3), (quarter * 3 + 3) % 12 + 1, 1)
+    return f"{day.year}", date(day.year + 1, 1, 1)

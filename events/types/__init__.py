@@ -1,0 +1,19 @@
+"""The vocabulary of the log. Importing this package registers every event type."""
+
+from events.types import clusters, corrections, jobs, projects, rates
+from events.types.registry import PERSON, REGISTRY, TEXT, EventStruct, EventType, UnknownType, event
+
+__all__ = [
+    "PERSON",
+    "REGISTRY",
+    "TEXT",
+    "EventStruct",
+    "EventType",
+    "UnknownType",
+    "clusters",
+    "corrections",
+    "event",
+    "jobs",
+    "projects",
+    "rates",
+]

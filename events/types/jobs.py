@@ -1,0 +1,84 @@
+"""What a scheduler says about jobs: sightings. Attempts are folded from them, never logged."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from events.types.registry import PERSON, TEXT, EventStruct, event
+
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f]+$")]
+Short = Annotated[str, Meta(max_length=400)]
+Epoch = Annotated[int, Meta(ge=0, le=253402300799)]
+"""Whole seconds since 1970-01-01 UTC, as Slurm counts them (up to the year 9999)."""
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+State = Literal["PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "REQUEUED", "PREEMPTED", "RESIZING", "COMPLETED",
+                "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL", "REVOKED",
+                "CONFIGURING", "STAGE_OUT", "STOPPED", "SIGNALING", "SPECIAL_EXIT", "REQUEUE_FED", "REQUEUE_HOLD",
+                "RESV_DEL_HOLD", "UNKNOWN"]  # fmt: skip
+"""Base state words of Slurm (22.05 to 25.11); what follows the word ("by 1001") is left out."""
+
+
+@event("job.reported", stream=lambda e: f"job/{e.cluster}/{e.job_id}")
+class JobReported(EventStruct, frozen=True):
+    """One source's report about a job or one of its attempts (a sighting).
+
+    Times are epoch seconds; a time that the source does not know is left out. `gpus` counts whole GPUs
+    allocated (AllocTRES `gres/gpu`, never summed with its typed parts, never ReqTRES); `gpu_types` holds
+    `type=count` of the typed parts. `suspended_seconds` lie inside [start, end).
+    """
+
+    cluster: Name
+    job_id: Name
+    state: State
+    submit: Epoch | None = None
+    eligible: Epoch | None = None
+    start: Epoch | None = None
+    end: Epoch | None = None
+    record: Annotated[int, Meta(ge=0)] | None = None
+    """Native number of the accounting record (Slurm's DBIndex)."""
+    array_job_id: Name | None = None
+    array_task: Name | None = None
+    het_job_id: Name | None = None
+    het_offset: Count | None = None
+    account: Name | None = None
+    user: Annotated[str, Meta(min_length=1, max_length=200, extra={"mark": PERSON})] | None = None
+    partition: Short | None = None
+    qos: Short | None = None
+    name: Annotated[str, Meta(max_length=20_000, extra={"mark": TEXT})] | None = None
+    comment: Annotated[str, Meta(max_length=20_000, extra={"mark": TEXT})] | None = None
+    reason: Short | None = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    nodes: Count | None = None
+    cpus: Count | None = None
+    gpus: Count | None = None
+    gpu_types: tuple[Short, ...] = ()
+    node_list: Annotated[str, Meta(max_length=200_000)] | None = None
+    suspended_seconds: Count | None = None
+    limit_seconds: Count | None = None
+    energy_j: Count | None = None
+
+
+@event("step.reported", stream=lambda e: f"step/{e.cluster}/{e.job_id}")
+class StepReported(EventStruct, frozen=True):
+    """One source's report about a step of a job (batch, extern or an srun)."""
+
+    cluster: Name
+    job_id: Name
+    step: Name
+    state: State
+    submit: Epoch | None = None
+    start: Epoch | None = None
+    end: Epoch | None = None
+    record: Annotated[int, Meta(ge=0)] | None = None
+    name: Annotated[str, Meta(max_length=20_000, extra={"mark": TEXT})] | None = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    nodes: Count | None = None
+    cpus: Count | None = None
+    gpus: Count | None = None
+    gpu_types: tuple[Short, ...] = ()
+    node_list: Annotated[str, Meta(max_length=200_000)] | None = None
+    energy_j: Count | None = None

@@ -1,0 +1,36 @@
+"""Prices: dated rates per resource class."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from events.types.jobs import Count, Name, Short
+from events.types.projects import Day
+from events.types.registry import EventStruct, event
+
+
+@event("rate.published", stream=lambda e: f"rate/{e.resource_class}")
+class RatePublished(EventStruct, frozen=True):
+    """From this day one hour of one unit of the class costs `micro_per_hour` micro-units of the currency.
+
+    The class of a GPU is its type in lower case (`h100`; `gpu` where the scheduler gives no type), of a
+    CPU-only allocation `cpu`, whose unit is one CPU. Of two rates with the same class and day the later
+    position wins: that is how a price is corrected. `card` names the rate card it belongs to.
+    """
+
+    resource_class: Name
+    currency: Annotated[str, Meta(pattern=r"^[A-Z]{3}$")]
+    micro_per_hour: Count
+    from_day: Day
+    card: Short = ""
+    note: Short = ""
+
+
+@event("rate.withdrawn", stream=lambda e: f"rate/{e.resource_class}")
+class RateWithdrawn(EventStruct, frozen=True):
+    """From this day the class has no price: its use is a visible gap until a rate is published."""
+
+    resource_class: Name
+    from_day: Day

@@ -1,0 +1,1 @@
+"""What ran: projects, jobs, attempts and what they used."""

@@ -1,0 +1,31 @@
+"""Statements about the read models of jobs that must hold: what is used is conserved."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+CONSERVED: Final = """
+SELECT 'wall seconds of segments and of usage by day' AS what,
+       (SELECT coalesce(sum(extract(epoch FROM end_at - start_at)), 0)::bigint FROM jobs_segment
+        WHERE end_at IS NOT NULL),
+       (SELECT coalesce(sum(wall_seconds), 0)::bigint FROM jobs_usageday)
+UNION ALL
+SELECT 'GPU-seconds of segments and of usage by day',
+       (SELECT coalesce(sum(extract(epoch FROM end_at - start_at) * gpus), 0)::bigint FROM jobs_segment
+        WHERE end_at IS NOT NULL),
+       (SELECT coalesce(sum(gpu_seconds), 0)::bigint FROM jobs_usageday)
+UNION ALL
+SELECT 'GPU-seconds of usage by day and of resource classes by day',
+       (SELECT coalesce(sum(gpu_seconds), 0)::bigint FROM jobs_usageday),
+       (SELECT coalesce(sum(unit_seconds), 0)::bigint FROM jobs_classday WHERE resource_class <> 'cpu')
+UNION ALL
+SELECT 'starts of attempts and starts counted by day',
+       (SELECT count(*) FROM jobs_segment WHERE opening AND end_at IS NOT NULL),
+       (SELECT coalesce(sum(attempts_started), 0)::bigint FROM jobs_usageday)
+"""
+
+
+def check(cursor: Any) -> list[str]:
+    """What is not conserved, one sentence each; empty when everything adds up."""
+    cursor.execute(CONSERVED)
+    return [f"{what}: {one} and {other}" for what, one, other in cursor.fetchall() if one != other]

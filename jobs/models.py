@@ -1,0 +1,227 @@
+"""Read models of what ran. Disposable: a rebuild from the log makes the same rows; keys derive from streams."""
+
+from __future__ import annotations
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Index, Q
+
+
+class Project(models.Model):
+    """A project, team or organisation as last declared; `parent` is its place now."""
+
+    code = models.TextField(primary_key=True)
+    title = models.TextField()
+    kind = models.TextField()
+    parent = models.TextField(null=True)  # noqa: DJ001 - a root has no parent
+
+    class Meta:
+        db_table = "jobs_project"
+
+
+class ProjectPlace(models.Model):
+    """Where a project hung in the tree from a day on; `path` are its ancestors from the root, itself last."""
+
+    pk = models.CompositePrimaryKey("project", "from_day")
+    project = models.TextField()
+    from_day = models.DateField()
+    to_day = models.DateField()
+    path = ArrayField(models.TextField())
+
+    class Meta:
+        db_table = "jobs_projectplace"
+
+
+class AccountPlace(models.Model):
+    """Which project a scheduler's account belonged to, [from_day, to_day) at the site's midnights."""
+
+    pk = models.CompositePrimaryKey("cluster", "account", "from_day")
+    cluster = models.TextField()
+    account = models.TextField()
+    from_day = models.DateField()
+    to_day = models.DateField()
+    project = models.TextField()
+
+    class Meta:
+        db_table = "jobs_accountplace"
+
+
+class Job(models.Model):
+    """One submission known to a scheduler; a reused id is another job. `seq` counts jobs of one raw id."""
+
+    id = models.UUIDField(primary_key=True)
+    stream = models.TextField(db_collation="C")
+    cluster = models.TextField()
+    job_id = models.TextField()
+    seq = models.IntegerField()
+    array_job_id = models.TextField(null=True)  # noqa: DJ001 - not an array
+    array_task = models.TextField(null=True)  # noqa: DJ001
+    het_job_id = models.TextField(null=True)  # noqa: DJ001
+    het_offset = models.IntegerField(null=True)
+    account = models.TextField()
+    user = models.TextField(db_column="user_id")
+    partition = models.TextField()
+    qos = models.TextField()
+    name = models.TextField()
+    comment = models.TextField()
+    submit = models.DateTimeField(null=True)
+    eligible = models.DateTimeField(null=True)
+    start = models.DateTimeField(null=True)
+    end = models.DateTimeField(null=True)
+    state = models.TextField()
+    reason = models.TextField()
+    limit_seconds = models.BigIntegerField(null=True)
+    attempts = models.IntegerField()
+    position = models.BigIntegerField()
+
+    class Meta:
+        db_table = "jobs_job"
+        indexes = [
+            Index(fields=["stream"], name="jobs_job_stream"),
+            Index(fields=["cluster", "job_id"], name="jobs_job_raw"),
+            Index(fields=["submit", "id"], name="jobs_job_submit"),
+            Index(fields=["account", "submit"], name="jobs_job_account"),
+        ]
+
+
+class Attempt(models.Model):
+    """One unbroken execution of a job: [start, end), running while end is null.
+
+    cpus, gpus, nodes: size at the start (null: the source does not say); after a resize see the segments.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    stream = models.TextField(db_collation="C")
+    job = models.UUIDField()
+    cluster = models.TextField()
+    job_id = models.TextField()
+    number = models.IntegerField()
+    record = models.BigIntegerField(null=True)
+    account = models.TextField()
+    user = models.TextField(db_column="user_id")
+    partition = models.TextField()
+    qos = models.TextField()
+    submit = models.DateTimeField(null=True)
+    eligible = models.DateTimeField(null=True)
+    start = models.DateTimeField(db_column="start_at")
+    end = models.DateTimeField(null=True, db_column="end_at")
+    state = models.TextField()
+    reason = models.TextField()
+    exit_code = models.IntegerField(null=True)
+    exit_signal = models.IntegerField(null=True)
+    nodes = models.IntegerField(null=True)
+    cpus = models.IntegerField(null=True)
+    gpus = models.IntegerField(null=True)
+    node_list = models.TextField()
+    suspended_seconds = models.BigIntegerField()
+    energy_j = models.BigIntegerField(null=True)
+    confirmed = models.BooleanField()
+    disagree = models.BooleanField()
+    corrected = models.BooleanField()
+    sources = models.TextField()
+    position = models.BigIntegerField()
+
+    class Meta:
+        db_table = "jobs_attempt"
+        indexes = [
+            Index(fields=["stream"], name="jobs_attempt_stream"),
+            Index(fields=["start", "id"], name="jobs_attempt_start"),
+            Index(fields=["end"], name="jobs_attempt_end"),
+            Index(fields=["job"], name="jobs_attempt_job"),
+            Index(fields=["account", "user", "start"], name="jobs_attempt_account"),
+            Index(fields=["start"], name="jobs_attempt_running", condition=Q(end=None)),
+        ]
+
+
+class Segment(models.Model):
+    """A stretch of an attempt with one size: [start, end). One per attempt unless it was resized.
+
+    Carries the dimensions of its attempt, so that roll-ups and reports read one table. `classes` and `units`
+    say how many units of which resource class it holds: GPU types in lower case (`gpu` without a type), or
+    `cpu` for an allocation without GPUs. opening, closing: the attempt starts, ends with this stretch;
+    job_opening, job_closing: the job does.
+    """
+
+    pk = models.CompositePrimaryKey("attempt", "seq")
+    attempt = models.UUIDField()
+    seq = models.IntegerField()
+    stream = models.TextField(db_collation="C")
+    cluster = models.TextField()
+    account = models.TextField()
+    user = models.TextField(db_column="user_id")
+    partition = models.TextField()
+    start = models.DateTimeField(db_column="start_at")
+    end = models.DateTimeField(null=True, db_column="end_at")
+    nodes = models.IntegerField()
+    cpus = models.IntegerField()
+    gpus = models.IntegerField()
+    classes = ArrayField(models.TextField())
+    units = ArrayField(models.IntegerField())
+    suspended_seconds = models.BigIntegerField()
+    opening = models.BooleanField()
+    closing = models.BooleanField()
+    job_opening = models.BooleanField()
+    job_closing = models.BooleanField()
+
+    class Meta:
+        db_table = "jobs_segment"
+        indexes = [
+            Index(fields=["stream"], name="jobs_segment_stream"),
+            Index(fields=["account", "end"], name="jobs_segment_account"),
+            Index(fields=["end"], name="jobs_segment_end"),
+            Index(fields=["start"], name="jobs_segment_running", condition=Q(end=None)),
+        ]
+
+
+class UsageDay(models.Model):
+    """What ended attempts used on one day of the site, per cluster, account, user and partition.
+
+    `project` and `path` (its ancestors from the root, itself last) come from the dated mapping and tree. Waits
+    are not here (they are read from attempts). suspended_seconds are booked on the day of the attempt's end,
+    since sources tell their sum, not their hours. Running attempts are added when a report is read.
+    """
+
+    pk = models.CompositePrimaryKey("day", "cluster", "account", "user", "partition")
+    day = models.DateField()
+    cluster = models.TextField()
+    account = models.TextField()
+    user = models.TextField(db_column="user_id")
+    partition = models.TextField()
+    project = models.TextField()
+    path = ArrayField(models.TextField())
+    wall_seconds = models.BigIntegerField()
+    cpu_seconds = models.BigIntegerField()
+    gpu_seconds = models.BigIntegerField()
+    node_seconds = models.BigIntegerField()
+    suspended_seconds = models.BigIntegerField()
+    attempts_carried = models.BigIntegerField()
+    attempts_started = models.BigIntegerField()
+    jobs_started = models.BigIntegerField()
+    jobs_ended = models.BigIntegerField()
+
+    class Meta:
+        db_table = "jobs_usageday"
+        indexes = [Index(fields=["project", "day"], name="jobs_usageday_project")]
+
+
+class ClassDay(models.Model):
+    """Seconds of each resource class that ended attempts used on one day: what prices apply to.
+
+    resource_class: GPU type in lower case (`gpu` without a type; unit one GPU), or `cpu` for allocations
+    without GPUs (unit one CPU).
+    """
+
+    pk = models.CompositePrimaryKey("day", "cluster", "account", "user", "partition", "resource_class")
+    day = models.DateField()
+    cluster = models.TextField()
+    account = models.TextField()
+    user = models.TextField(db_column="user_id")
+    partition = models.TextField()
+    resource_class = models.TextField()
+    project = models.TextField()
+    path = ArrayField(models.TextField())
+    unit_seconds = models.BigIntegerField()
+
+    class Meta:
+        db_table = "jobs_classday"
+        indexes = [Index(fields=["project", "day"], name="jobs_classday_project")]

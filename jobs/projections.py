@@ -1,0 +1,231 @@
+"""From the log to jobs, attempts and what they used.
+
+One ordered group: dated dimensions, then the fold of touched job streams, then the roll-ups of touched keys.
+A stream is folded whole whenever it is touched, so late, reordered and corrected events need no special case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Any, Final
+
+from events.derive.attempts import Sighting, fold
+from events.projector import Batch, Group
+from events.sqlfiles import statements
+from events.types import REGISTRY
+from jobs import rows
+from jobs.checks import check
+from jobs.dimensions import FIRST_DAY, Interval, intervals, paths
+from jobs.models import AccountPlace, Attempt, ClassDay, Job, Project, ProjectPlace, Segment, UsageDay
+
+JOB_TYPES: Final = ("job.reported", "record.corrected")
+PROJECT_TYPES: Final = ("project.declared", "project.moved")
+ACCOUNT_TYPES: Final = ("account.mapped",)
+TOUCHED = """
+CREATE TEMP TABLE touched (day date, cluster text, account text, user_id text, partition text,
+    PRIMARY KEY (day, cluster, account, user_id, partition)) ON COMMIT DROP
+"""
+
+
+def apply(batch: Batch) -> None:
+    """Apply one range of positions: dimensions, streams, roll-ups."""
+    zone = _zone(batch)
+    by_streams, by_dimensions, by_zone = statements("jobs", "touch")
+    batch.cursor.execute(TOUCHED)
+    if _dimensions(batch):
+        batch.cursor.execute(by_dimensions)
+    if batch.touch_streams("touched_streams", JOB_TYPES):
+        _refold(batch, by_streams, zone)
+    if batch.has(("site.declared",)):
+        batch.cursor.execute(by_zone, {"zone": zone})
+    _roll_up(batch, zone)
+
+
+def _zone(batch: Batch) -> str:
+    """The site's zone at the end of the range (read from the log, which is ahead of no other table)."""
+    batch.cursor.execute(
+        """SELECT data->>'timezone' FROM events_event WHERE shard = %s AND stream = 'site' AND position <= %s
+           ORDER BY position DESC LIMIT 1""",
+        [batch.shard, batch.end],
+    )
+    row = batch.cursor.fetchone()
+    return str(row[0]) if row else "UTC"
+
+
+def _roll_up(batch: Batch, zone: str) -> None:
+    batch.cursor.execute("SELECT EXISTS (SELECT 1 FROM touched)")
+    if not batch.cursor.fetchone()[0]:
+        batch.cursor.execute("DROP TABLE touched")
+        return
+    batch.cursor.execute("ANALYZE touched")
+    for statement in statements("jobs", "usage"):
+        batch.cursor.execute(statement, {"zone": zone})
+
+
+# --- streams ---------------------------------------------------------------------------------------------------
+
+
+def _refold(batch: Batch, touch: str, zone: str) -> None:
+    """Replace the rows of every touched stream by a fold over all its events."""
+    cursor = batch.cursor
+    cursor.execute("SELECT EXISTS (SELECT 1 FROM touched_streams WHERE known)")
+    if cursor.fetchone()[0]:
+        cursor.execute(touch, {"zone": zone})
+        for table in ("jobs_segment", "jobs_attempt", "jobs_job"):
+            cursor.execute(
+                f"DELETE FROM {table} r USING touched_streams t WHERE r.stream = t.stream AND t.known"  # noqa: S608
+            )
+    jobs: list[rows.Row] = []
+    attempts: list[rows.Row] = []
+    segments: list[rows.Row] = []
+    for stream, sightings in _streams(batch):
+        _, cluster, raw = stream.split("/", 2)
+        for job in fold(sightings):
+            jobs.append(rows.job_row(stream, cluster, raw, job))
+            for attempt in job.attempts:
+                row = rows.attempt_row(stream, cluster, raw, job, attempt)
+                attempts.append(row)
+                segments.extend(rows.segment_rows(row[0], stream, cluster, job, attempt))
+    _copy(cursor, "jobs_job", rows.JOB, rows.JOB_TYPES, jobs)
+    _copy(cursor, "jobs_attempt", rows.ATTEMPT, rows.ATTEMPT_TYPES, attempts)
+    _copy(cursor, "jobs_segment", rows.SEGMENT, rows.SEGMENT_TYPES, segments)
+    cursor.execute(touch, {"zone": zone})
+
+
+def _streams(batch: Batch) -> Iterator[tuple[str, list[Sighting]]]:
+    """Each touched stream with all its visible events up to the end of the range.
+
+    Streams that are new in this range are read in one pass over the range; of the others all events are
+    looked up.
+    """
+    visible, columns = batch.visible(), (
+        "e.stream, e.position, e.source, e.source_key, e.type, e.version,"
+        " (extract(epoch FROM e.occurred_at) * 1000000)::bigint, e.data::text"
+    )  # fmt: skip
+    query = f"""SELECT {columns} FROM events_event e
+        WHERE e.shard = %(shard)s AND e.position > %(start)s AND e.position <= %(end)s AND e.type = ANY(%(types)s)
+          AND EXISTS (SELECT 1 FROM touched_streams t WHERE t.stream = e.stream AND NOT t.known) AND {visible}
+        UNION ALL
+        SELECT {columns} FROM touched_streams t JOIN events_event e ON e.shard = %(shard)s AND e.stream = t.stream
+        WHERE t.known AND e.position <= %(end)s AND e.type = ANY(%(types)s) AND {visible}"""  # noqa: S608
+    batch.cursor.execute(
+        query, {"shard": batch.shard, "start": batch.start, "end": batch.end, "types": list(JOB_TYPES)}
+    )
+    found: dict[str, list[Sighting]] = {}
+    newest = {kind: REGISTRY.latest(kind) for kind in JOB_TYPES}
+    decoders = {kind: REGISTRY.get(kind).decoder.decode for kind in JOB_TYPES}
+    while chunk := batch.cursor.fetchmany(5000):
+        for stream, position, source, key, kind, version, occurred, data in chunk:
+            body: Any = decoders[kind](data) if version == newest[kind] else REGISTRY.load(kind, version, data)
+            found.setdefault(stream, []).append(Sighting(position, source, key, kind, occurred, body))
+    yield from found.items()
+
+
+def _copy(cursor: Any, table: str, columns: tuple[str, ...], types: tuple[str, ...], data: list[rows.Row]) -> None:
+    if not data:
+        return
+    names = ", ".join(f'"{name}"' for name in columns)
+    with cursor.copy(f"COPY {table} ({names}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types(types)
+        for row in data:
+            copy.write_row(row)
+
+
+# --- dimensions ------------------------------------------------------------------------------------------------
+
+
+def _dimensions(batch: Batch) -> bool:
+    """Fold projects and accounts again when the range says something of them. They are small: folded whole."""
+    projects, accounts = batch.has(PROJECT_TYPES), batch.has(ACCOUNT_TYPES)
+    if projects:
+        _projects(batch)
+    if accounts:
+        _accounts(batch)
+    return projects or accounts
+
+
+def _facts(batch: Batch, types: tuple[str, ...]) -> list[tuple[int, Any]]:
+    """(position, data) of every visible event of these types up to the end of the range."""
+    batch.cursor.execute(
+        f"""SELECT e.position, e.type, e.version, e.data::text FROM events_event e
+            WHERE e.shard = %s AND e.type = ANY(%s) AND e.position <= %s AND {batch.visible()}
+              AND (e.stream COLLATE "C" >= %s AND e.stream COLLATE "C" < %s)
+            ORDER BY e.position""",  # noqa: S608
+        [batch.shard, list(types), batch.end, *_span(types)],
+    )
+    return [(at, REGISTRY.load(kind, version, data)) for at, kind, version, data in batch.cursor.fetchall()]
+
+
+def _span(types: tuple[str, ...]) -> tuple[str, str]:
+    """First and past-the-end stream of a noun, so that the stream index is used and not the whole log."""
+    noun = types[0].partition(".")[0]
+    return f"{noun}/", f"{noun}0"
+
+
+def _projects(batch: Batch) -> None:
+    facts = _facts(batch, PROJECT_TYPES)
+    declared = {data.project: data for _, data in facts if hasattr(data, "title")}
+    points: dict[str, list[tuple[date, int, str | None]]] = {}
+    for position, data in facts:
+        day = FIRST_DAY if hasattr(data, "title") else date.fromisoformat(data.from_day)
+        points.setdefault(data.project, []).append((day, position, data.parent))
+    parents = {project: intervals(found) for project, found in points.items()}
+    places = [
+        (project, start, end, list(path))
+        for project, pieces in paths(parents).items()
+        for start, end, path in pieces
+    ]
+    batch.cursor.execute("DELETE FROM jobs_project")
+    batch.cursor.execute("DELETE FROM jobs_projectplace")
+    batch.cursor.executemany(
+        "INSERT INTO jobs_project (code, title, kind, parent) VALUES (%s, %s, %s, %s)",
+        [
+            (code, _title(declared.get(code), code), _kind(declared.get(code)), _now(parents[code]))
+            for code in parents
+        ],
+    )
+    batch.cursor.executemany(
+        "INSERT INTO jobs_projectplace (project, from_day, to_day, path) VALUES (%s, %s, %s, %s)", places
+    )
+
+
+def _title(data: Any, code: str) -> str:
+    return (data.title if data else "") or code
+
+
+def _kind(data: Any) -> str:
+    return data.kind if data else "project"
+
+
+def _now(parts: list[Interval]) -> str | None:
+    """The parent of the last interval: where the project hangs once every known move has happened."""
+    return parts[-1].value if parts else None
+
+
+def _accounts(batch: Batch) -> None:
+    points: dict[tuple[str, str], list[tuple[date, int, str | None]]] = {}
+    for position, data in _facts(batch, ACCOUNT_TYPES):
+        day = date.fromisoformat(data.from_day)
+        points.setdefault((data.cluster, data.account), []).append((day, position, data.project))
+    batch.cursor.execute("DELETE FROM jobs_accountplace")
+    batch.cursor.executemany(
+        """INSERT INTO jobs_accountplace (cluster, account, from_day, to_day, project) VALUES (%s, %s, %s, %s, %s)""",
+        [
+            (cluster, account, part.from_day, part.to_day, part.value)
+            for (cluster, account), found in points.items()
+            for part in intervals(found)
+            if part.value is not None
+        ],
+    )
+
+
+GROUP: Final = Group(
+    name="jobs",
+    layer=1,
+    version=1,
+    tables=(Project, ProjectPlace, AccountPlace, Job, Attempt, Segment, UsageDay, ClassDay),
+    apply=apply,
+    check=check,
+    money=True,
+)

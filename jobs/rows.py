@@ -1,0 +1,111 @@
+"""From folded jobs to rows of the read models; keys derive from streams, so every rebuild makes the same."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from events.derive.attempts import Attempt, Job, Segment
+
+SPACE: Final = uuid.UUID("6f0f4e8e-6f0e-5f0b-9d53-5a5a3c1d9e10")
+"""Namespace of the uuid5 keys of jobs and attempts."""
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+JOB: Final = ("id", "stream", "cluster", "job_id", "seq", "array_job_id", "array_task", "het_job_id", "het_offset",
+              "account", "user_id", "partition", "qos", "name", "comment", "submit", "eligible", "start", "end",
+              "state", "reason", "limit_seconds", "attempts", "position")  # fmt: skip
+JOB_TYPES: Final = ("uuid", "text", "text", "text", "int4", "text", "text", "text", "int4", "text", "text", "text",
+                    "text", "text", "text", "timestamptz", "timestamptz", "timestamptz", "timestamptz", "text",
+                    "text", "int8", "int4", "int8")  # fmt: skip
+ATTEMPT: Final = ("id", "stream", "job", "cluster", "job_id", "number", "record", "account", "user_id", "partition",
+                  "qos", "submit", "eligible", "start_at", "end_at", "state", "reason", "exit_code", "exit_signal",
+                  "nodes", "cpus", "gpus", "node_list", "suspended_seconds", "energy_j", "confirmed", "disagree",
+                  "corrected", "sources", "position")  # fmt: skip
+ATTEMPT_TYPES: Final = ("uuid", "text", "uuid", "text", "text", "int4", "int8", "text", "text", "text", "text",
+                        "timestamptz", "timestamptz", "timestamptz", "timestamptz", "text", "text", "int4", "int4",
+                        "int4", "int4", "int4", "text", "int8", "int8", "bool", "bool", "bool", "text",
+                        "int8")  # fmt: skip
+SEGMENT: Final = ("attempt", "seq", "stream", "cluster", "account", "user_id", "partition", "start_at", "end_at",
+                  "nodes", "cpus", "gpus", "classes", "units", "suspended_seconds", "opening", "closing",
+                  "job_opening", "job_closing")  # fmt: skip
+SEGMENT_TYPES: Final = ("uuid", "int4", "text", "text", "text", "text", "text", "timestamptz", "timestamptz", "int4",
+                        "int4", "int4", "text[]", "int4[]", "int8", "bool", "bool", "bool", "bool")  # fmt: skip
+Row = tuple[Any, ...]
+
+
+def instant(seconds: int | None) -> datetime | None:
+    """Epoch seconds as an instant."""
+    return None if seconds is None else EPOCH + timedelta(seconds=seconds)
+
+
+def job_row(stream: str, cluster: str, raw: str, job: Job) -> Row:
+    """One row of jobs_job."""
+    first = job.attempts[0] if job.attempts else None
+    last = job.attempts[-1] if job.attempts else None
+    return (
+        job_key(stream, job.seq), stream, cluster, raw, job.seq, job.array_job_id, job.array_task, job.het_job_id,
+        job.het_offset, job.account or "", job.user or "", job.partition or "", job.qos or "", job.name or "",
+        job.comment or "", instant(job.submit), instant(job.eligible), instant(first.start if first else None),
+        instant(last.end if last and _ended(job) else None), job.state, job.reason or "", job.limit_seconds,
+        len(job.attempts), job.last_position,
+    )  # fmt: skip
+
+
+def _ended(job: Job) -> bool:
+    return job.state not in ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED")
+
+
+def job_key(stream: str, seq: int) -> uuid.UUID:
+    """Key of the seq-th job of a stream."""
+    return uuid.uuid5(SPACE, f"{stream}#{seq}")
+
+
+def attempt_key(stream: str, seq: int, number: int) -> uuid.UUID:
+    """Key of the number-th attempt of the seq-th job of a stream."""
+    return uuid.uuid5(SPACE, f"{stream}#{seq}.{number}")
+
+
+def attempt_row(stream: str, cluster: str, raw: str, job: Job, attempt: Attempt) -> Row:
+    """One row of jobs_attempt."""
+    size = attempt.segments[0] if attempt.segments else None
+    return (
+        attempt_key(stream, job.seq, attempt.number), stream, job_key(stream, job.seq), cluster, raw,
+        attempt.number, attempt.record, attempt.account or "", attempt.user or "", attempt.partition or "",
+        attempt.qos or "", instant(attempt.submit), instant(attempt.eligible), instant(attempt.start),
+        instant(attempt.end), attempt.state, attempt.reason or "", attempt.exit_code, attempt.exit_signal,
+        size.nodes if size else None, size.cpus if size else None, size.gpus if size else None,
+        attempt.node_list or "", attempt.suspended_seconds, attempt.energy_j, attempt.confirmed, attempt.disagree,
+        attempt.corrected, ",".join(attempt.sources), attempt.last_position,
+    )  # fmt: skip
+
+
+def segment_rows(attempt_id: uuid.UUID, stream: str, cluster: str, job: Job, attempt: Attempt) -> Iterator[Row]:
+    """The rows of jobs_segment of one attempt."""
+    last = len(attempt.segments) - 1
+    final = attempt.number == job.attempts[-1].number and _ended(job)
+    for seq, segment in enumerate(attempt.segments):
+        closing = seq == last and segment.end is not None
+        classes, units = resource_classes(segment)
+        yield (
+            attempt_id, seq, stream, cluster, attempt.account or "", attempt.user or "", attempt.partition or "",
+            instant(segment.start), instant(segment.end), segment.nodes or 0, segment.cpus or 0, segment.gpus or 0,
+            classes, units, attempt.suspended_seconds if closing else 0, seq == 0, closing,
+            seq == 0 and attempt.number == job.attempts[0].number, closing and final,
+        )  # fmt: skip
+
+
+def resource_classes(segment: Segment) -> tuple[list[str], list[int]]:
+    """Which resource classes a stretch holds, and how many units of each.
+
+    GPUs by type in lower case, those without a type as `gpu`; an allocation without GPUs holds CPUs.
+    """
+    if not segment.gpus:
+        return (["cpu"], [segment.cpus]) if segment.cpus else ([], [])
+    typed = [(name.lower(), count) for name, count in segment.gpu_types if count]
+    rest = segment.gpus - sum(count for _, count in typed)
+    if rest < 0:  # types that do not add up to the total: the total is what was allocated
+        typed, rest = [], segment.gpus
+    found = typed + ([("gpu", rest)] if rest else [])
+    return [name for name, _ in found], [count for _, count in found]

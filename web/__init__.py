@@ -1,0 +1,1 @@
+"""The door for people: pages and documents. It holds no rules."""
