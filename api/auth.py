@@ -46,6 +46,6 @@ class TokenAuthentication(BaseAuthentication):
             raise AuthenticationFailed("the token is unknown, expired or revoked")
         return caller, None
 
-    def authenticate_header(self, request: Request) -> str:
+    def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 - as DRF calls it
         """What a 401 asks for."""
         return CHALLENGE

@@ -94,6 +94,6 @@ def _unforeseen(error: Exception, context: dict[str, Any]) -> HttpResponse:
     return respond(500, "an error that nobody foresaw; it is in the server's log")
 
 
-def not_found(request: HttpRequest, path: str = "") -> HttpResponse:
+def not_found(request: HttpRequest, **_: str) -> HttpResponse:
     """404 for every address under /api/ that leads nowhere."""
     return respond(404, f"there is no {request.path}")

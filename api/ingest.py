@@ -1,7 +1,7 @@
 """`POST /api/v1/events`: CloudEvents 1.0 one by one, in batches and as lines.
 
-A batch goes straight into the log in one transaction and keeps no body. One event is kept as a delivery, which
-many senders at once can do without waiting for the log's lock; the drain appends it within a second.
+A batch goes straight into the log in one transaction and keeps no body. One event is kept as a delivery,
+which many senders at once can do without waiting for the log's lock; the drain appends it within a second.
 A plain view: at tens of thousands of events a second every layer shows.
 """
 

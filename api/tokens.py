@@ -29,13 +29,13 @@ USED_EVERY: Final = timedelta(minutes=1)
 _CACHED_MOST: Final = 1024
 
 
-class BadToken(ValueError):
+class BadToken(ValueError):  # noqa: N818 - it says what the token is
     """A token that cannot be made as asked; its text is one line for a person."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: the actor that events name, what it may do, and the projects it is limited to (None: all)."""
+    """Who calls: the actor that events name, what it may do, the projects it is limited to (None: all)."""
 
     actor: str
     scopes: frozenset[str]

@@ -1,8 +1,8 @@
 """Bodies kept as sent: one INSERT before the 2xx, and the drain that turns them into events afterwards.
 
-Many web workers insert at once and share the server's flushes; the log's lock is only taken by the drain, for up
-to 5,000 deliveries at a time. The drain is one transaction: after kill -9 a batch is wholly in the log and done,
-or wholly pending.
+Many web workers insert at once and share the server's flushes; the log's lock is only taken by the drain, for
+up to 5,000 deliveries at a time. The drain is one transaction: after kill -9 a batch is wholly in the log and
+done, or wholly pending.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The way into the log: drafts and refusals of an adapter become events, duplicates and visible rejections.
 
-Everything of one call is in one transaction: what is answered as accepted is durable, what is refused is visible.
+Everything of one call is in one transaction: what is answered as accepted is durable, what is refused is
+visible.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from events.privacy import pseudonymise
 from events.types import REGISTRY, EventStruct
 from events.validate import CLOCK_AHEAD_US, EARLIEST_US, checked, refusal
 
-__all__ = ["Counts", "Intake", "LogBusy", "Refused", "Result", "Said", "Voice", "admit", "now_us", "record", "sift"]
+__all__ = ["Counts", "Intake", "LogBusy", "Refused", "Result", "Said", "Voice", "admit", "now_us", "record",
+           "sift"]  # fmt: skip
 
 
 def now_us() -> int:
@@ -81,7 +83,7 @@ Refused = tuple[Voice, Refusal]
 
 @dataclass(frozen=True)
 class Intake:
-    """One source's way in. source: who says it; origin: file or address, for people; actor: whose credential."""
+    """One source's way in. source: who says it; origin: file or address, for people; actor: whose token."""
 
     source: str
     actor: str
@@ -107,8 +109,10 @@ class Intake:
         return Voice(self.source, self.actor, self.origin, self.delivery)
 
 
-def sift(items: Iterable[Draft | Refusal], voice: Voice, received_us: int) -> tuple[list[Said], list[Refused]]:
-    """Part what may enter the log from what is refused. Drafts from a typed decoder only get their clock checked."""
+def sift(
+    items: Iterable[Draft | Refusal], voice: Voice, received_us: int
+) -> tuple[list[Said], list[Refused]]:
+    """Part what may enter the log from what is refused. Of drafts already decoded only the clock is checked."""
     kept: list[Said] = []
     refused: list[Refused] = []
     voices = {"": voice}
@@ -131,8 +135,8 @@ def admit(
 ) -> list[tuple[Voice, Result]]:
     """Append what was kept and record what was refused, in one transaction; results in order of index.
 
-    Items may have different sources, actors and deliveries. atomic: append nothing when any item is refused or
-    conflicts; the refusals are recorded all the same. Raises events.append.LogBusy.
+    Items may have different sources, actors and deliveries. atomic: append nothing when any item is refused
+    or conflicts; the refusals are recorded all the same. Raises events.append.LogBusy.
     """
     if atomic:
         return _all_or_nothing(kept, refused)
@@ -215,7 +219,8 @@ def record(refused: Sequence[Refused]) -> list[tuple[Voice, Result]]:
 
 def _row(id_: uuid.UUID, voice: Voice, item: Refusal) -> tuple[Any, ...]:
     return (
-        id_, voice.source, voice.origin, voice.delivery, item.index, item.pointer, item.code, item.text, item.payload,
+        id_, voice.source, voice.origin, voice.delivery, item.index, item.pointer, item.code, item.text,
+        item.payload,
     )  # fmt: skip
 
 

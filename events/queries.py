@@ -75,3 +75,8 @@ def texts(ids: Iterable[str]) -> dict[str, str]:
     wanted = {id_ for id_ in ids if id_}
     found = dict(Text.objects.filter(shard=settings.SHARD, id__in=wanted).values_list("id", "body"))
     return {id_: found.get(id_) or "" for id_ in wanted}
+
+
+def ids_of_person(name: str) -> list[str]:
+    """Surrogate ids of the person of this name; none when nobody has it or it was erased."""
+    return list(Person.objects.filter(shard=settings.SHARD, name=name).values_list("id", flat=True))

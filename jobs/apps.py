@@ -11,6 +11,7 @@ class Jobs(AppConfig):
     def ready(self) -> None:
         """Declare the projection group and the reports."""
         from events import projector
-        from jobs import projections
+        from jobs import projections, reports
 
         projector.register(projections.GROUP)
+        reports.declare()

@@ -1,7 +1,7 @@
-"""CloudEvents 1.0 (structured, binary, batch) and lines of them: bodies become drafts, each with its own source.
+"""CloudEvents 1.0 (structured, binary, batch) and lines of them: bodies become drafts, each with its source.
 
-`type` is a registered event type, its version the suffix `.vN` or the end of `dataschema` (`.../vN`), else the
-latest. `time` is required: when a fact was true only its sender knows. Extension attributes are not kept.
+`type` is a registered event type, its version the suffix `.vN` or the end of `dataschema` (`.../vN`), else
+the latest. `time` is required: when a fact was true only its sender knows. Extension attributes are not kept.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Envelope(msgspec.Struct, gc=False):
     dataschema: str | None = None
 
 
-class Malformed(ValueError):
+class Malformed(ValueError):  # noqa: N818 - it says what the body is
     """A body that cannot be read as a whole: what was expected, and the byte at which it failed if known."""
 
 
@@ -52,8 +52,8 @@ _BATCH: Final = msgspec.json.Decoder(list[Envelope])
 _RAW_BATCH: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def translate(content_type: str, headers: Mapping[str, str], body: bytes) -> Items:
-    """The one event of a kept delivery: binary mode when it has a `ce-id`, else structured. Raises Malformed."""
+def translate(_content_type: str, headers: Mapping[str, str], body: bytes) -> Items:
+    """The one event of a kept delivery: in binary mode when it has a `ce-id`, else structured."""
     return binary(headers, body) if "ce-id" in headers else [sole(body)]
 
 
@@ -85,7 +85,7 @@ def batch(body: bytes) -> Items:
 
 
 def binary(headers: Mapping[str, str], body: bytes) -> Items:
-    """One event whose attributes are `ce-...` headers (lower case, percent-encoded) and whose body is its data."""
+    """One event: its attributes are `ce-...` headers (lower case, percent-encoded), the body is its data."""
     names = ("specversion", "id", "source", "type", "time", "dataschema")
     said: dict[str, Any] = {
         n: urllib.parse.unquote(headers[f"ce-{n}"]) for n in names if f"ce-{n}" in headers
@@ -155,7 +155,7 @@ def _careful(envelope: Envelope, index: int, raw: bytes) -> Draft | Refusal:
         found = decoded(name, bytes(envelope.data), index, version, "/data")
     if isinstance(found, Refusal):
         at = "/type" if found.code == "unknown_type" else _place(found.pointer, found.text)
-        return _refused(index, at, found.code, found.text, raw, envelope.source)
+        return _of(envelope.source, refusal(index, at, found.code, found.text, raw))
     occurred_us = (envelope.time - _EPOCH) // _MICROSECOND
     return Draft(name, found, envelope.id, occurred_us, index, False, envelope.source, True)
 
@@ -178,7 +178,8 @@ def _unreadable(error: Exception, body: bytes, index: int) -> Refusal:
     source = said.get("source") if isinstance(said, dict) else None
     text, _, where = str(error).partition(" - at `$")
     known = source if isinstance(source, str) and "\0" not in source else ""
-    return _refused(index, _place(pointer(where.rstrip("`")), text), "invalid", text, body, known[:400])
+    at = _place(pointer(where.rstrip("`")), text)
+    return _of(known[:400], refusal(index, at, "invalid", text, body))
 
 
 def _place(at: str, text: str) -> str:
@@ -187,6 +188,5 @@ def _place(at: str, text: str) -> str:
     return f"{at}/{found[1]}" if found else at
 
 
-def _refused(index: int, at: str, code: str, text: str, payload: bytes, source: str) -> Refusal:
-    made = refusal(index, at, code, text, payload)
-    return Refusal(made.index, made.pointer, made.code, made.text, made.payload, source)
+def _of(source: str, item: Refusal) -> Refusal:
+    return Refusal(item.index, item.pointer, item.code, item.text, item.payload, source)

@@ -1,0 +1,60 @@
+"""`manage.py report NAME --from D --to D`: the same figures as REST, on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from api import reportforms
+from events import reports
+from events.access import Scope
+from fleet.queries import site
+
+
+class Command(BaseCommand):
+    """Print one report."""
+
+    help = "Print a report. Names: usage, waits, costs. Same names, parameters and figures as GET /api/v1/reports/NAME."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Options, as in REST."""
+        parser.add_argument("name", help="which report")
+        parser.add_argument("--from", dest="start", required=True, metavar="D", help="date or RFC 3339 time")
+        parser.add_argument("--to", dest="end", required=True, metavar="D", help="the same; not included")
+        parser.add_argument("--timezone", default="", metavar="Z", help="zone of days and dates; the site's by default")
+        parser.add_argument("--group-by", default="", metavar="A,B", help="such as project,month")
+        parser.add_argument("--as-known-at", default="", metavar="P", help="as it stood at a position of the log")
+        parser.add_argument("--view", default="", help="one of the report's views")
+        parser.add_argument("--format", default="table", choices=sorted(reportforms.FORMS))
+        parser.add_argument("-o", "--output", default="", metavar="FILE", help="write there instead of standard output")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Compute and print; exit 2 when a parameter cannot be used."""
+        try:
+            params = reports.parse(
+                options["name"],
+                zone=site().zone,
+                start=options["start"],
+                end=options["end"],
+                timezone=options["timezone"],
+                group_by=options["group_by"],
+                as_known_at=options["as_known_at"],
+                view=options["view"],
+            )
+            report = reports.run(options["name"], Scope.everything(), params)
+        except reports.BadParameter as error:
+            raise CommandError(f"--{error.name.replace('_', '-')}: {error.text}", returncode=2) from None
+        self._write(reportforms.FORMS[options["format"]](report), options["output"])
+
+    def _write(self, body: bytes, output: str) -> None:
+        if output:
+            Path(output).write_bytes(body)
+            return
+        stream = getattr(self.stdout._out, "buffer", None)
+        if stream is None:  # a test's text stream
+            self.stdout.write(body.decode("utf-8", "replace"))
+        else:
+            stream.write(body)
+            stream.flush()

@@ -1,0 +1,35 @@
+"""Forms a list is given in; chosen by Accept or `?format=`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+
+__all__ = ["FORMS", "CsvRenderer", "XlsxRenderer"]
+
+
+class CsvRenderer(BaseRenderer):
+    """CSV; lists stream it themselves, so this only names the form."""
+
+    media_type = "text/csv"
+    format = "csv"
+    charset = "utf-8"
+
+    def render(
+        self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None
+    ) -> bytes:
+        """Errors and the like: JSON."""
+        return msgspec.json.encode(data)
+
+
+class XlsxRenderer(CsvRenderer):
+    """XLSX; as above."""
+
+    media_type = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+    format = "xlsx"
+    charset = None
+
+
+FORMS = [JSONRenderer, CsvRenderer, XlsxRenderer]

@@ -1,0 +1,112 @@
+"""A report as JSON, CSV, XLSX or a table of text: the same for REST and the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from api.tables import csv_chunks, flat, xlsx_file
+from events.reports import Column, Report
+
+__all__ = ["FORMS", "columns_of", "envelope"]
+
+THIN: Final = "\u202f"
+"""Thousands are parted by a narrow space that does not break."""
+
+
+def envelope(report: Report) -> dict[str, Any]:
+    """The answer as REST gives it: rows, total, what it stands on, columns and gaps."""
+    return {
+        "name": report.name,
+        "rows": list(report.rows),
+        "total": report.total,
+        "as_of": {"position": report.as_of.position, "time": report.as_of.time},
+        "columns": [
+            {"name": column.name, "head": column.head, "kind": column.kind, "unit": column.unit}
+            for column in report.columns
+        ],
+        "gaps": list(report.gaps),
+    }
+
+
+def columns_of(report: Report, rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The declared columns, a money column followed by its currency."""
+    present = {name for row in rows for name in row}
+    out: list[str] = []
+    for column in report.columns:
+        out.append(column.name)
+        if f"{column.name}_currency" in present or column.kind == "money":
+            out.append(f"{column.name}_currency")
+    return out
+
+
+def _cells(report: Report) -> tuple[list[str], list[list[Any]]]:
+    rows = [flat(row) for row in report.rows]
+    columns = columns_of(report, rows)
+    return columns, [[row.get(column) for column in columns] for row in rows]
+
+
+def _json(report: Report) -> bytes:
+    body = json.loads(msgspec.json.encode(envelope(report)))
+    return json.dumps(body, indent=2, ensure_ascii=False).encode() + b"\n"
+
+
+def _csv(report: Report) -> bytes:
+    columns, cells = _cells(report)
+    return b"".join(csv_chunks(columns, cells))
+
+
+def _xlsx(report: Report) -> bytes:
+    columns, cells = _cells(report)
+    with xlsx_file(report.name, columns, cells) as file:
+        return file.read()
+
+
+def _table(report: Report) -> bytes:
+    """Aligned text with a head, a double rule above the total, what is missing, and what it stands on."""
+    heads = [column.name for column in report.columns]
+    body = [[_shown(column, row.get(column.name)) for column in report.columns] for row in report.rows]
+    total = [_shown(column, report.total.get(column.name, "")) for column in report.columns]
+    if report.columns:
+        total[0] = "total" if report.columns[0].name not in report.total else total[0]
+    widths = [max(len(line[n]) for line in [heads, total, *body]) for n in range(len(heads))]
+    lines = [_line(heads, widths, report.columns), "  ".join("-" * width for width in widths)]
+    lines += [_line(row, widths, report.columns) for row in body]
+    lines += ["  ".join("=" * width for width in widths), _line(total, widths, report.columns)]
+    lines += [f"missing: {_gap(gap)}" for gap in report.gaps]
+    lines.append(f"as of position {report.as_of.position}, {_time(report.as_of.time)}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _line(cells: list[str], widths: list[int], columns: Sequence[Column]) -> str:
+    parts = [
+        cell.ljust(width) if column.kind in ("label", "time") else cell.rjust(width)
+        for cell, width, column in zip(cells, widths, columns, strict=True)
+    ]
+    return "  ".join(parts).rstrip()
+
+
+def _shown(column: Column, value: Any) -> str:
+    if value is None:
+        return "no data"
+    if isinstance(value, dict):
+        return "no price" if value["amount"] is None else f"{value['amount']} {value['currency']}"
+    if isinstance(value, int) and column.kind not in ("label", "time"):
+        return f"{value:,}".replace(",", THIN)
+    return str(value)
+
+
+def _gap(gap: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in gap.items())
+
+
+def _time(time: datetime) -> str:
+    return time.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+FORMS: Final[dict[str, Callable[[Report], bytes]]] = {"table": _table, "json": _json, "csv": _csv, "xlsx": _xlsx}
+"""Name of a form -> how a report is written in it."""

@@ -1,0 +1,140 @@
+"""Reports: the same names, parameters and figures as `manage.py report`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from api.permissions import scope_of
+from api.renderers import FORMS, XlsxRenderer
+from api.schema import BookSchema
+from api.scopes import READ
+from api.serializers.reports import ReportAnswer, ReportDefinition
+from api.tables import csv_chunks, flat, xlsx_file
+from events import reports
+from events.access import Forbidden
+from events.reports import BadParameter, Report
+from fleet import queries as fleet
+
+PARAMETERS = ("from", "to", "timezone", "group_by", "as_known_at", "view", "format")
+
+
+class Reports(APIView):
+    """Which reports there are."""
+
+    schema = BookSchema()
+    needs = READ
+
+    @extend_schema(responses=ReportDefinition(many=True))
+    def get(self, _: Request) -> Response:
+        """Name, title, groupings, views, and whether it needs money:read."""
+        return Response([_described(name) for name in reports.names()])
+
+
+def _described(name: str) -> dict[str, Any]:
+    found = reports.definition(name)
+    return {
+        "name": found.name,
+        "title": found.title,
+        "group_by": list(found.groupings),
+        "default_group_by": list(found.default),
+        "views": list(found.views),
+        "money": found.money,
+    }
+
+
+class ReportView(APIView):
+    """One report."""
+
+    schema = BookSchema()
+    needs = READ
+    renderer_classes = FORMS
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter(
+                "from", str, required=True, description="Date (midnight of the zone) or RFC 3339 time."
+            ),
+            OpenApiParameter("to", str, required=True, description="As `from`; exclusive."),
+            OpenApiParameter(
+                "timezone", str, description="Zone of calendar buckets and of dates; the site's."
+            ),
+            OpenApiParameter("group_by", str, description="Groupings separated by commas."),
+            OpenApiParameter("as_known_at", str, description="As the log knew it at this position."),
+            OpenApiParameter("view", str, enum=["cost", "loaded", "price"]),
+            OpenApiParameter("format", str, enum=["json", "csv", "xlsx"]),
+        ],
+        responses=ReportAnswer,
+    )
+    def get(self, request: Request, name: str) -> HttpResponseBase:
+        """Rows, total, what they stand on, and what is missing."""
+        if name not in reports.names():
+            raise Http404
+        found = reports.run(name, scope_of(request), self._parameters(request, name))
+        form = request.accepted_renderer.format
+        if form == "json":
+            return HttpResponse(msgspec.json.encode(_envelope(found)), content_type="application/json")
+        return _table(found, form)
+
+    def _parameters(self, request: Request, name: str) -> reports.Params:
+        asked = request.query_params
+        for unknown in sorted(set(asked) - set(PARAMETERS)):
+            raise BadParameter(unknown[:80], f"no such parameter; there are {', '.join(PARAMETERS)}")
+        if reports.definition(name).money and not scope_of(request).money:
+            raise Forbidden(f"the report {name} needs a token with the scope money:read")
+        return reports.parse(
+            name,
+            zone=fleet.site().zone,
+            start=asked.get("from", ""),
+            end=asked.get("to", ""),
+            timezone=asked.get("timezone", ""),
+            group_by=asked.get("group_by", ""),
+            as_known_at=asked.get("as_known_at", ""),
+            view=asked.get("view", ""),
+        )
+
+
+def _envelope(report: Report) -> dict[str, Any]:
+    return {
+        "name": report.name,
+        "rows": list(report.rows),
+        "total": report.total,
+        "as_of": {"position": report.as_of.position, "time": report.as_of.time},
+        "columns": [
+            {"name": column.name, "head": column.head, "kind": column.kind, "unit": column.unit}
+            for column in report.columns
+        ],
+        "gaps": list(report.gaps),
+    }
+
+
+def _table(report: Report, form: str) -> HttpResponseBase:
+    rows = [flat(row) for row in report.rows]
+    columns = _columns(report, rows)
+    cells = [[row.get(column) for column in columns] for row in rows]
+    if form == "csv":
+        content = csv_chunks(columns, cells)
+        response: HttpResponseBase = StreamingHttpResponse(content, content_type="text/csv; charset=utf-8")
+    else:
+        book = xlsx_file(report.name, columns, cells)
+        response = FileResponse(book, content_type=XlsxRenderer.media_type)
+    response["Content-Disposition"] = f'attachment; filename="{report.name}.{form}"'
+    return response
+
+
+def _columns(report: Report, rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The declared columns, a money column followed by its currency."""
+    present = {name for row in rows for name in row}
+    out: list[str] = []
+    for column in report.columns:
+        out.append(column.name)
+        if f"{column.name}_currency" in present or column.kind == "money":
+            out.append(f"{column.name}_currency")
+    return out

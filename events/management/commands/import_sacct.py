@@ -1,0 +1,96 @@
+"""`manage.py import_sacct FILE... --cluster NAME --timezone ZONE`: accounting records of Slurm become events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.core.management.base import CommandError, CommandParser
+
+from events.actions import declare_cluster
+from events.adapters import Draft, Refusal
+from events.adapters.sacct import open_sacct
+from events.adapters.textfiles import TextFile
+from events.management.importing import ImportCommand, first_line
+from events.types.jobs import JobReported
+
+
+class Command(ImportCommand):
+    """Import sacct text, streamed."""
+
+    help = (
+        "Import `sacct -P` text (with header, or the 26-column form without): a record becomes an event, a "
+        "duplicate or a Rejection. Run sacct with -D, or requeued runs are missing."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Options."""
+        super().add_arguments(parser)
+        parser.add_argument("--cluster", required=True, help="the cluster's name; declared when it is new")
+        parser.add_argument("--timezone", required=True, metavar="ZONE", help="zone of local times (Europe/Berlin)")
+        parser.add_argument("--delimiter", default="|", help="as given to sacct --delimiter (default |)")
+
+    def records(self, text: TextFile, options: dict[str, Any]) -> tuple[str, Iterable[Draft | Refusal]]:
+        """The records of one file; the cluster is declared once the file is known to be sacct text."""
+        first, lines = first_line(text)
+        zone, delimiter, cluster = _zone(options["timezone"]), _delimiter(options["delimiter"]), options["cluster"]
+        reader = open_sacct(first, cluster=cluster, zone=zone, delimiter=delimiter)
+        declare_cluster(cluster, actor=self.command_name)
+        self.doubt = Doubt()
+        found = (record for number, line in lines if (record := reader.read(number, line)) is not None)
+        return f"sacct:{cluster}", self.doubt.watch(found)
+
+    def after(self, name: str) -> None:
+        """Warn when the file shows that it lacks records."""
+        if resized := self.doubt.resized():
+            self.stderr.write(
+                f"{name}: {resized} jobs were submitted after they started and their earlier records are not here: "
+                "sacct was run without -D (--duplicates), so what requeued and resized jobs used before is missing"
+            )
+
+
+class Doubt:
+    """Looks for signs that sacct was run without -D: a resized job whose earlier record is not in the file."""
+
+    def __init__(self) -> None:
+        self._later: set[str] = set()
+        self._earlier: set[str] = set()
+
+    def watch(self, records: Iterable[Draft | Refusal]) -> Iterator[Draft | Refusal]:
+        """Pass records on, looking at each."""
+        for record in records:
+            data = getattr(record, "data", None)
+            if isinstance(data, JobReported) and data.start is not None:
+                if data.state == "RESIZING":
+                    self._earlier.add(data.job_id)
+                elif data.submit is not None and data.submit > data.start:
+                    self._later.add(data.job_id)
+            yield record
+
+    def resized(self) -> int:
+        """How many jobs lack an earlier record."""
+        return len(self._later - self._earlier)
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise CommandError(
+            f"--timezone {name}: not in the tz database (such as Europe/Berlin or UTC)", returncode=2
+        ) from None
+
+
+def _delimiter(text: str) -> str:
+    """The delimiter itself; `\\x1f`, `\\037`, `\\t` and 0x1f are read as the shell's $'...' would give them."""
+    try:
+        if text.lower().startswith("0x"):
+            return chr(int(text, 16))
+        if len(text) > 1 and text.startswith("\\"):
+            return text.encode("ascii").decode("unicode_escape")
+    except ValueError:
+        raise CommandError(f"--delimiter {text}: not a character", returncode=2) from None
+    if not text:
+        raise CommandError("--delimiter: empty; give the character that sacct was given", returncode=2)
+    return text

@@ -1,0 +1,95 @@
+"""What people do with rejections: let one go, or take its record again. And what became of a delivery."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+from django.conf import settings
+from django.db import transaction
+
+from events.adapters import Refusal, cloudevents
+from events.intake import Voice, admit, now_us, sift
+from events.models import Event, Rejection
+
+__all__ = ["Fault", "fate", "replay", "waive"]
+
+_FATE_MOST: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a rejection could not be settled. code: missing, settled, not_replayable, or the new refusal's."""
+
+    code: str
+    text: str
+    pointer: str = ""
+
+
+def waive(id_: uuid.UUID, actor: str, why: str) -> Fault | None:
+    """Let an open rejection go; None when done."""
+    with transaction.atomic():
+        found = _open(id_)
+        if isinstance(found, Fault):
+            return found
+        _settle(id_, "waived", actor, why)
+    return None
+
+
+def replay(id_: uuid.UUID, actor: str) -> Fault | None:
+    """Take an open rejection's record again; None when it is in the log now. Raises events.intake.LogBusy.
+
+    Works where the record was kept whole and is a CloudEvent. The event's actor is who replays it.
+    """
+    with transaction.atomic():
+        found = _open(id_)
+        fault = found if isinstance(found, Fault) else _taken_again(found, actor)
+        if fault is None:
+            _settle(id_, "replayed", actor, "")
+        else:
+            transaction.set_rollback(True)
+    return fault
+
+
+def _taken_again(row: Rejection, actor: str) -> Fault | None:
+    item = cloudevents.sole(row.payload.encode(), row.index)
+    if isinstance(item, Refusal):
+        if item.code == "malformed" or item.pointer == "/specversion":
+            return Fault("not_replayable", "its record is no whole CloudEvent; the source has to send it again")
+        return Fault(item.code, item.text, item.pointer)
+    voice = Voice(row.source, actor, row.origin, row.delivery)
+    kept, refused = sift([item], voice, now_us())
+    if refused:
+        return Fault(refused[0][1].code, refused[0][1].text, refused[0][1].pointer)
+    ((_, result),) = admit(kept, [])
+    if result.status == "rejected":
+        return Fault(result.code, result.text, result.pointer)
+    return None
+
+
+def _open(id_: uuid.UUID) -> Rejection | Fault:
+    found = Rejection.objects.select_for_update().filter(shard=settings.SHARD, id=id_).first()
+    if found is None:
+        return Fault("missing", f"there is no rejection {id_}")
+    if found.state != "open":
+        return Fault("settled", f"it was {found.state} already by {found.settled_by or 'somebody'}")
+    return found
+
+
+def _settle(id_: uuid.UUID, state: str, actor: str, why: str) -> None:
+    Rejection.objects.filter(shard=settings.SHARD, id=id_).update(
+        state=state, settled_by=actor, settled_why=why
+    )
+
+
+def fate(delivery: uuid.UUID, state: str) -> tuple[list[int], list[uuid.UUID]]:
+    """Positions of a delivery's events and ids of its rejections, at most 1,000 each."""
+    if state == "pending":
+        return [], []
+    events = Event.objects.filter(shard=settings.SHARD, delivery=delivery).order_by("position")
+    rejections = Rejection.objects.filter(shard=settings.SHARD, delivery=delivery).order_by("index")
+    return (
+        list(events.values_list("position", flat=True)[:_FATE_MOST]),
+        list(rejections.values_list("id", flat=True)[:_FATE_MOST]),
+    )

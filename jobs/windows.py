@@ -1,0 +1,100 @@
+"""A report's window in pieces, and use inside it as one SQL relation: from the roll-up by day or from stretches.
+
+Both ways give the same figures; the roll-up is read when every piece is a whole day of the site, the stretches
+themselves for any other window (hours, another zone, a time inside a day). Running attempts always come from
+their stretches, cut at the instant of the report.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from events.access import Scope
+from events.reports import Params, bucket_edges, midnight
+from events.sqlfiles import statements
+
+DIMENSIONS: Final[dict[str, str]] = {
+    "project": "f.project",
+    "team": "jobs_ancestor(f.path, 'team')",
+    "organisation": "jobs_ancestor(f.path, 'organisation')",
+    "account": "f.account",
+    "user": "f.user_id",
+    "cluster": "f.cluster",
+    "partition": "f.partition",
+}
+"""Groupings of use, and the SQL that gives them from a relation `f` of facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The pieces of a report's window. whole_days: every piece is a whole day of the site."""
+
+    params: Params
+    labels: tuple[str, ...]
+    edges: tuple[datetime, ...]
+    days: tuple[date, ...]
+    buckets: tuple[int, ...]
+    heads: tuple[bool, ...]
+    whole_days: bool
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Parameters of the statements in report_usage.sql."""
+        return {
+            "start": self.params.start, "end": self.params.end, "cut": min(self.params.cut_at, self.params.end),
+            "edges": list(self.edges), "days": list(self.days), "buckets": list(self.buckets),
+            "heads": list(self.heads), "pieces": len(self.days),
+        }  # fmt: skip
+
+
+def window(params: Params, site_zone: ZoneInfo) -> Window:
+    """Cut a report's window at its buckets and at the site's midnights."""
+    labels: list[str] = []
+    edges, days, buckets, heads = [params.start], [], [], []
+    whole = True
+    for number, (label, start, end) in enumerate(bucket_edges(params)):
+        labels.append(label)
+        at, head = start, True
+        while at < end:
+            day = at.astimezone(site_zone).date()
+            day_end = midnight(day + timedelta(days=1), site_zone)
+            until = min(end, day_end)
+            whole = whole and until == day_end and at == midnight(day, site_zone)
+            edges.append(until)
+            days.append(day)
+            buckets.append(number)
+            heads.append(head)
+            at, head = until, False
+    return Window(params, tuple(labels), tuple(edges), tuple(days), tuple(buckets), tuple(heads), whole)
+
+
+def usage_facts(found: Window) -> str:
+    """SQL of the use inside a window, one row per piece and key; parameters by `Window.arguments`."""
+    pieces, sums, by_day, _, _ = statements("jobs", "report_usage")
+    return _facts(found, pieces, sums, by_day)
+
+
+def class_facts(found: Window) -> str:
+    """SQL of the seconds of resource classes inside a window; parameters by `Window.arguments`."""
+    pieces, _, _, sums, by_day = statements("jobs", "report_usage")
+    return _facts(found, pieces, sums, by_day)
+
+
+def _facts(found: Window, pieces: str, sums: str, by_day: str) -> str:
+    if found.whole_days:
+        running = sums.format(pieces=pieces.format(running="x.end_at IS NULL"))
+        return f"{by_day} UNION ALL {running}"
+    return sums.format(pieces=pieces.format(running="true"))
+
+
+def scoped(scope: Scope, arguments: dict[str, Any]) -> str:
+    """SQL condition on a relation `f`: only what the caller may see; adds its parameter."""
+    if scope.projects is None:
+        return "true"
+    arguments["projects"] = sorted(scope.projects)
+    return "f.path && %(projects)s::text[]"
+
+
