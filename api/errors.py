@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 from django.core.exceptions import PermissionDenied
-from django.db import InterfaceError, OperationalError, connections
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions
 
@@ -37,7 +37,6 @@ def respond(status: int, detail: str, *, headers: dict[str, str] | None = None, 
 
 def problem(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
     """DRF's exception handler. None (a 500) for what nobody foresaw."""
-    _roll_back()
     if isinstance(error, BadParameter):
         return respond(400, str(error), errors=[{"parameter": error.name, "text": error.text}])
     if isinstance(error, (Forbidden, PermissionDenied)):
@@ -49,12 +48,6 @@ def problem(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
     if isinstance(error, (OperationalError, InterfaceError, LogBusy)):
         return unavailable(error)
     return _unforeseen(error, context)
-
-
-def _roll_back() -> None:
-    for alias in connections.all(initialized_only=True):
-        if alias.in_atomic_block:
-            alias.set_rollback(True)
 
 
 def _of_api(error: exceptions.APIException) -> HttpResponse:

@@ -105,13 +105,21 @@ class CursorPages(BasePagination):
         link = {"type": "string", "format": "uri", "nullable": True}
         return {
             "type": "object",
-            "required": ["count", "count_exact", "next", "previous", "results"],
+            "required": ["count", "count_exact", "next", "previous", "results", "as_of"],
             "properties": {
                 "count": {"type": "integer"},
                 "count_exact": {"type": "boolean", "description": f"False above {COUNT_EXACT}: an estimate."},
                 "next": link,
                 "previous": link,
                 "results": schema,
+                "as_of": {
+                    "type": "object",
+                    "required": ["position", "time"],
+                    "properties": {
+                        "position": {"type": "integer", "description": "The log up to here is in it."},
+                        "time": {"type": "string", "format": "date-time"},
+                    },
+                },
             },
         }
 

@@ -57,10 +57,9 @@ def _person(user: Any) -> Caller:
 
 
 def _projects(user: Any) -> frozenset[str]:
-    from jobs import queries
+    from jobs.queries import granted_projects
 
-    find = getattr(queries, "granted_projects", None)
-    return frozenset(find(user)) if find else frozenset()
+    return granted_projects(user)
 
 
 def scope_of(request: Request) -> Scope:

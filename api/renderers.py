@@ -17,9 +17,7 @@ class CsvRenderer(BaseRenderer):
     format = "csv"
     charset = "utf-8"
 
-    def render(
-        self, data: Any, accepted_media_type: str | None = None, renderer_context: Any = None
-    ) -> bytes:
+    def render(self, data: Any, *_: Any, **__: Any) -> bytes:
         """Errors and the like: JSON."""
         return msgspec.json.encode(data)
 

@@ -108,5 +108,10 @@ def _time(time: datetime) -> str:
     return time.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-FORMS: Final[dict[str, Callable[[Report], bytes]]] = {"table": _table, "json": _json, "csv": _csv, "xlsx": _xlsx}
+FORMS: Final[dict[str, Callable[[Report], bytes]]] = {
+    "table": _table,
+    "json": _json,
+    "csv": _csv,
+    "xlsx": _xlsx,
+}
 """Name of a form -> how a report is written in it."""

@@ -1,3 +1,8 @@
-"""Where each address leads."""
+"""Where each address leads: machines by `api`, people by `web`."""
 
-urlpatterns: list[object] = []
+from django.urls import include, path
+
+urlpatterns = [
+    path("", include("api.urls")),
+    path("", include("web.urls")),
+]

@@ -15,7 +15,11 @@ from events.types.clusters import ClusterDeclared, SiteDeclared
 
 
 def say(data: EventStruct, *, type_: str, actor: str, source: str = "hallbook", key: str = "") -> int:
-    """Append one event of ours, now. `key` makes it idempotent; without one it is said anew. Its position."""
+    """Append one event of ours, now. `key` makes it idempotent; without one it is said anew. Its position.
+
+    Raises ValueError when the data breaks the type's rules.
+    """
+    REGISTRY.get(type_).check(data)
     item = fact(
         data, type_=type_, source=source, source_key=key or str(uuid.uuid4()), occurred_us=now_us(), actor=actor
     )

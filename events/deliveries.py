@@ -57,8 +57,8 @@ def accept_delivery(
 ) -> uuid.UUID:
     """Keep a body as sent and return its id; committed on return unless the caller has a transaction open.
 
-    source: who says it, where the body's records do not. kind: key of ADAPTERS. headers: the chosen ones, names in
-    lower case; never credentials. Raises django.db.OperationalError when the database cannot take it.
+    source: who says it, where the body's records do not. kind: key of ADAPTERS. headers: the chosen ones, with
+    names in lower case; never credentials. Raises django.db.OperationalError when the database cannot take it.
     """
     id_ = uuid.uuid4()
     sha256 = hashlib.sha256(body).digest()
@@ -134,8 +134,8 @@ _Settled = tuple[str, str]
 def drain(limit: int = 5000) -> int:
     """Turn pending deliveries into events, oldest first; returns how many were settled.
 
-    A delivery whose adapter raises, or whose facts the database refuses, becomes a Rejection and is settled as
-    rejected; the others go on. Two drains at once take different deliveries. Raises events.append.LogBusy.
+    A delivery whose adapter raises, or whose facts the database refuses, becomes a Rejection and is settled
+    as rejected; the others go on. Two drains at once take different deliveries. Raises events.append.LogBusy.
     """
     with transaction.atomic():
         kept = _taken(limit)

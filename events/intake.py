@@ -44,7 +44,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     status: Literal["accepted", "duplicate", "rejected"]
     position: int | None = None
     code: str = ""
-    pointer: str = ""
+    pointer: str | None = None
     text: str = ""
     rejection: uuid.UUID | None = None
     delivery: uuid.UUID | None = None
@@ -112,7 +112,7 @@ class Intake:
 def sift(
     items: Iterable[Draft | Refusal], voice: Voice, received_us: int
 ) -> tuple[list[Said], list[Refused]]:
-    """Part what may enter the log from what is refused. Of drafts already decoded only the clock is checked."""
+    """Part what may enter the log from what is refused. Of decoded drafts only the clock is checked."""
     kept: list[Said] = []
     refused: list[Refused] = []
     voices = {"": voice}

@@ -56,7 +56,7 @@ def _taken_again(row: Rejection, actor: str) -> Fault | None:
     item = cloudevents.sole(row.payload.encode(), row.index)
     if isinstance(item, Refusal):
         if item.code == "malformed" or item.pointer == "/specversion":
-            return Fault("not_replayable", "its record is no whole CloudEvent; the source has to send it again")
+            return Fault("not_replayable", "its record is no whole CloudEvent: its source must send it again")
         return Fault(item.code, item.text, item.pointer)
     voice = Voice(row.source, actor, row.origin, row.delivery)
     kept, refused = sift([item], voice, now_us())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Index, Q
@@ -132,6 +133,11 @@ class Attempt(models.Model):
             Index(fields=["start"], name="jobs_attempt_running", condition=Q(end=None)),
         ]
 
+    @property
+    def source_list(self) -> list[str]:
+        """The sources that speak of it."""
+        return self.sources.split(",")
+
 
 class Segment(models.Model):
     """A stretch of an attempt with one size: [start, end). One per attempt unless it was resized.
@@ -225,3 +231,17 @@ class ClassDay(models.Model):
     class Meta:
         db_table = "jobs_classday"
         indexes = [Index(fields=["project", "day"], name="jobs_classday_project")]
+
+
+class Grant(models.Model):
+    """A person may see a project and what hangs below it. Not a read model: no rebuild touches it."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    project = models.TextField()
+
+    class Meta:
+        db_table = "jobs_grant"
+        constraints = [models.UniqueConstraint(fields=["user", "project"], name="jobs_grant_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id}: {self.project}"

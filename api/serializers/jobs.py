@@ -68,7 +68,7 @@ class AttemptRow(RowSerializer):
     confirmed = serializers.BooleanField()
     disagree = serializers.BooleanField(help_text="Its sources contradict each other.")
     corrected = serializers.BooleanField()
-    sources = serializers.ListField(child=serializers.CharField())
+    sources = serializers.ListField(child=serializers.CharField(), source="source_list")
     stream = serializers.CharField()
     position = serializers.IntegerField()
 

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
-from django.http import FileResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import FileResponse, Http404, HttpResponseBase, StreamingHttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import exceptions
 from rest_framework.generics import GenericAPIView
@@ -145,8 +145,8 @@ class DetailView(RowsView):
 
     def row(self) -> Any:
         """The row that the address names. Raises Http404, also for what the caller may not see."""
-        from django.http import Http404
-
+        if any("\0" in str(value) for value in self.kwargs.values()):
+            raise Http404
         found = self.get_queryset().filter(
             **{field: self.kwargs[name] for name, field in self.lookup.items()}
         )

@@ -70,9 +70,9 @@ class Events(ListView):
     def post(self, _: Request) -> Response:
         """Take CloudEvents 1.0: structured, binary, a batch, or one per line.
 
-        `type` is a registered event type, `time` is required, `data` is its JSON. Up to 5,000 items; each gets
-        a result. The same event again is a duplicate and changes nothing; another one under the same source and
-        id is rejected as a conflict. One event alone is kept as a delivery and appended within a second.
+        `type` is a registered event type, `time` is required, `data` is its JSON. Up to 5,000 items; each
+        gets a result. The same event again is a duplicate and changes nothing; another one under the same source
+        and id is rejected as a conflict. One event alone is kept as a delivery and appended within a second.
         """
         raise NotImplementedError  # dispatch answers; this declares the method for the schema
 

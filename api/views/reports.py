@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from rest_framework.views import APIView
 
 from api.permissions import scope_of
 from api.renderers import FORMS, XlsxRenderer
+from api.reportforms import columns_of, envelope
 from api.schema import BookSchema
 from api.scopes import READ
 from api.serializers.reports import ReportAnswer, ReportDefinition
@@ -80,7 +80,7 @@ class ReportView(APIView):
         found = reports.run(name, scope_of(request), self._parameters(request, name))
         form = request.accepted_renderer.format
         if form == "json":
-            return HttpResponse(msgspec.json.encode(_envelope(found)), content_type="application/json")
+            return HttpResponse(msgspec.json.encode(envelope(found)), content_type="application/json")
         return _table(found, form)
 
     def _parameters(self, request: Request, name: str) -> reports.Params:
@@ -101,23 +101,9 @@ class ReportView(APIView):
         )
 
 
-def _envelope(report: Report) -> dict[str, Any]:
-    return {
-        "name": report.name,
-        "rows": list(report.rows),
-        "total": report.total,
-        "as_of": {"position": report.as_of.position, "time": report.as_of.time},
-        "columns": [
-            {"name": column.name, "head": column.head, "kind": column.kind, "unit": column.unit}
-            for column in report.columns
-        ],
-        "gaps": list(report.gaps),
-    }
-
-
 def _table(report: Report, form: str) -> HttpResponseBase:
     rows = [flat(row) for row in report.rows]
-    columns = _columns(report, rows)
+    columns = columns_of(report, rows)
     cells = [[row.get(column) for column in columns] for row in rows]
     if form == "csv":
         content = csv_chunks(columns, cells)
@@ -127,14 +113,3 @@ def _table(report: Report, form: str) -> HttpResponseBase:
         response = FileResponse(book, content_type=XlsxRenderer.media_type)
     response["Content-Disposition"] = f'attachment; filename="{report.name}.{form}"'
     return response
-
-
-def _columns(report: Report, rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The declared columns, a money column followed by its currency."""
-    present = {name for row in rows for name in row}
-    out: list[str] = []
-    for column in report.columns:
-        out.append(column.name)
-        if f"{column.name}_currency" in present or column.kind == "money":
-            out.append(f"{column.name}_currency")
-    return out

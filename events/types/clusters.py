@@ -15,7 +15,7 @@ class SiteDeclared(EventStruct, frozen=True):
     """The site this instance keeps the books of: its name, time zone (tz database) and currency (ISO 4217)."""
 
     name: Name
-    timezone: Name
+    timezone: Annotated[str, Meta(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9_+/-]+$")]
     currency: Annotated[str, Meta(pattern=r"^[A-Z]{3}$")]
 
 

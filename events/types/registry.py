@@ -61,6 +61,13 @@ class EventType:
         """Strict JSON decoder of this version's data."""
         return msgspec.json.Decoder(self.struct)
 
+    def check(self, data: EventStruct) -> None:
+        """Raise ValueError (with the field) when a struct that was made in code breaks the type's rules."""
+        try:
+            self.decoder.decode(msgspec.json.encode(data))
+        except msgspec.MsgspecError as error:
+            raise ValueError(f"{self.name}: {error}") from None
+
 
 T = TypeVar("T", bound=type[EventStruct])
 

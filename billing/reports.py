@@ -1,0 +1,134 @@
+"""The report `costs`: what use costs at the dated prices of its resource classes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.db import connection
+
+from billing.money import MICRO_PER_CENT, SECONDS_PER_HOUR, decimal_cents, largest_remainder
+from events import queries as log
+from events.access import Forbidden, Scope
+from events.rebuild import read_at
+from events.reports import BUCKETS, AsOf, Column, Definition, Params, Report, Row, register
+from fleet.queries import site
+from jobs import windows
+from jobs.windows import DIMENSIONS, Window
+
+COLUMNS: Final = (
+    Column("amount", "Cost", "money"),
+    Column("gpu_seconds", "GPU-seconds", "seconds", "GPU-s"),
+    Column("cpu_only_seconds", "CPU-seconds without GPU", "seconds", "CPU-s"),
+    Column("unpriced_gpu_seconds", "GPU-seconds without price", "seconds", "GPU-s"),
+    Column("unpriced_cpu_seconds", "CPU-seconds without price", "seconds", "CPU-s"),
+)
+EXTRA: Final = {"resource_class": "f.resource_class"}
+GROUPINGS: Final = (*DIMENSIONS, *EXTRA, *BUCKETS)
+DENOMINATOR: Final = SECONDS_PER_HOUR * MICRO_PER_CENT
+"""A cost is kept as unit-seconds x micro-units per hour: exact and additive; this many make one cent."""
+
+# Use joined with the price of its class on its day, in the currency of the books.
+PRICED: Final = """
+    SELECT f.*, p.micro_per_hour
+    FROM ({facts}) AS f
+    LEFT JOIN billing_price p ON p.resource_class = f.resource_class AND f.day >= p.from_day AND f.day < p.to_day
+        AND p.currency = %(currency)s
+    WHERE {condition}"""
+SUMS: Final = """
+    coalesce(sum(unit_seconds * micro_per_hour), 0)::numeric,
+    coalesce(sum(unit_seconds) FILTER (WHERE resource_class <> 'cpu'), 0)::bigint,
+    coalesce(sum(unit_seconds) FILTER (WHERE resource_class = 'cpu'), 0)::bigint,
+    coalesce(sum(unit_seconds) FILTER (WHERE resource_class <> 'cpu' AND micro_per_hour IS NULL), 0)::bigint,
+    coalesce(sum(unit_seconds) FILTER (WHERE resource_class = 'cpu' AND micro_per_hour IS NULL), 0)::bigint"""
+GAPS: Final = """
+    SELECT resource_class, min(day), max(day), sum(unit_seconds)::bigint,
+           (SELECT string_agg(DISTINCT o.currency, ', ') FROM billing_price o
+            WHERE o.resource_class = g.resource_class AND o.currency <> %(currency)s)
+    FROM ({priced}) g WHERE micro_per_hour IS NULL AND unit_seconds > 0 GROUP BY 1 ORDER BY 1"""
+
+
+def costs(scope: Scope, params: Params) -> Report:
+    """Cost at list price of the use inside the window, exact to the cent over any grouping.
+
+    Use without a price is left out of the amounts and listed in `gaps`; a row with nothing but such use has no
+    amount. Cents are given out by largest remainder, so that the rows add up to the total.
+    """
+    if not scope.money:
+        raise Forbidden("the report costs needs the right to see money")
+    with read_at(params.as_known_at):
+        as_of = log.as_of(params.cut) if params.as_known_at is None else AsOf(params.as_known_at, params.cut_at)
+        place = site()
+        found = windows.window(params, place.zone)
+        keys, rows, gaps = _read(scope, found, place.currency)
+        people = log.people(row[keys.index("user")] for row in rows) if "user" in keys else {}
+    shown, total = _amounts(keys, rows, place.currency)
+    named = [_named(found, keys, row, values, people) for row, values in zip(rows, shown, strict=True)]
+    heads = tuple(_label(group) for group in params.group_by)
+    return Report("costs", params, (*heads, *COLUMNS), named, total, as_of, gaps)
+
+
+def _label(group: str) -> Column:
+    return Column(group, group.replace("_", " ").capitalize(), "time" if group in BUCKETS else "label")
+
+
+def _read(scope: Scope, found: Window, currency: str) -> tuple[list[str], list[tuple[Any, ...]], list[Row]]:
+    arguments = {**found.arguments, "currency": currency}
+    condition = windows.scoped(scope, arguments)
+    priced = PRICED.format(facts=windows.class_facts(found), condition=condition)
+    bucket = found.params.bucket
+    keys = [*([bucket] if bucket else []), *(group for group in found.params.group_by if group != bucket)]
+    columns = ["bucket" if key == bucket else {**DIMENSIONS, **EXTRA}[key] for key in keys]
+    grouping = f"GROUP BY {', '.join(str(n + 1) for n in range(len(keys)))}" if keys else ""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {', '.join([*columns, SUMS])} FROM ({priced}) AS f {grouping}", arguments)  # noqa: S608
+        rows = sorted(cursor.fetchall(), key=lambda row: row[: len(keys)])
+        cursor.execute(GAPS.format(priced=priced), arguments)
+        gaps = [_gap(*row, currency) for row in cursor.fetchall()]
+    return keys, rows, gaps
+
+
+def _gap(resource_class: str, first: Any, last: Any, seconds: int, others: str | None, currency: str) -> Row:
+    unit = "cpu_seconds" if resource_class == "cpu" else "gpu_seconds"
+    reason = f"priced in {others}, the books are in {currency}" if others else "no price on these days"
+    return {
+        "resource_class": resource_class,
+        "from": first.isoformat(),
+        "to": last.isoformat(),
+        unit: seconds,
+        "reason": reason,
+    }
+
+
+def _amounts(keys: list[str], rows: list[tuple[Any, ...]], currency: str) -> tuple[list[Row], Row]:
+    numerators = [int(row[len(keys)]) for row in rows]
+    cents = largest_remainder(numerators, DENOMINATOR)
+    shown = [_values(row[len(keys) + 1 :], amount, currency) for row, amount in zip(rows, cents, strict=True)]
+    sums = [sum(row[len(keys) + 1 + n] for row in rows) for n in range(4)]
+    return shown, _values(sums, sum(cents), currency)
+
+
+def _values(seconds: Any, cents: int, currency: str) -> Row:
+    gpu, cpu, gpu_gap, cpu_gap = seconds
+    priced = (gpu - gpu_gap) + (cpu - cpu_gap) > 0 or gpu + cpu == 0
+    return {
+        "amount": {"amount": decimal_cents(cents) if priced else None, "currency": currency},
+        "gpu_seconds": gpu,
+        "cpu_only_seconds": cpu,
+        "unpriced_gpu_seconds": gpu_gap,
+        "unpriced_cpu_seconds": cpu_gap,
+    }
+
+
+def _named(found: Window, keys: list[str], row: tuple[Any, ...], values: Row, people: dict[str, str]) -> Row:
+    named: Row = {}
+    for key, value in zip(keys, row, strict=False):
+        if key in BUCKETS:
+            named[key] = found.labels[value]
+        else:
+            named[key] = people.get(value, value) if key == "user" else value
+    return {**{group: named[group] for group in found.params.group_by}, **values}
+
+
+def declare() -> None:
+    """Register the reports of billing."""
+    register(Definition("costs", "Cost of use at list price", GROUPINGS, ("project",), costs, ("price",), money=True))

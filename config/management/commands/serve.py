@@ -1,0 +1,113 @@
+"""`manage.py serve`: web, worker and beat in one process group, for one machine."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
+
+from config.management.commands.init import prepare
+
+PR_SET_PDEATHSIG: Final = 1
+BIN: Final = Path(sys.executable).parent
+
+
+class Command(BaseCommand):
+    """Run the three processes until one ends or a signal comes."""
+
+    help = "Serve on one machine: web, worker and beat. In production run them apart (deploy/)."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Options."""
+        parser.add_argument("--host", default="127.0.0.1")
+        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--workers", type=int, default=2, help="web processes")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Run; exit 1 when a process ends by itself."""
+        prepare()
+        _check_port(options["host"], options["port"])
+        self.stdout.write(f"Hallbook serves on http://{options['host']}:{options['port']}/ (stop with Ctrl-C)")
+        self.stdout.flush()
+        code = run(options["host"], options["port"], options["workers"])
+        connections.close_all()
+        if code:
+            raise CommandError("a process ended by itself; its last lines are above", returncode=1)
+
+
+def run(host: str, port: int, workers: int) -> int:
+    """Run web, worker and beat; 0 after a signal, 1 when one of them ended by itself."""
+    stopped: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda seen, _frame: stopped.append(seen))
+    processes = [_start(command) for command in _commands(host, port, workers)]
+    while not stopped and all(process.poll() is None for process in processes):
+        time.sleep(0.1)
+    _stop(processes)
+    return 0 if stopped else 1
+
+
+def _commands(host: str, port: int, workers: int) -> list[list[str]]:
+    # fmt: off
+    return [
+        [str(BIN / "granian"), "--interface", "wsgi", "--host", host, "--port", str(port), "--workers", str(workers),
+         "--blocking-threads", "4", "--backlog", "1024", "--log-level", "warning", "--no-ws", "config.wsgi:application"],
+        [str(BIN / "celery"), "-A", "config", "--quiet", "worker", "--pool", "solo", "--loglevel", "WARNING",
+         "--without-gossip", "--without-mingle"],
+        [str(BIN / "celery"), "-A", "config", "--quiet", "beat", "--loglevel", "WARNING",
+         "--pidfile", str(settings.HALLBOOK_HOME / f"beat.{port}.pid"),
+         "--schedule", str(settings.HALLBOOK_HOME / f"beat.{port}")],
+    ]
+    # fmt: on
+
+
+def _start(command: list[str]) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(settings.BASE_DIR), *_python_path()])}
+    return subprocess.Popen(  # noqa: S603 - fixed commands of our own environment
+        command, env=environment, cwd=settings.BASE_DIR, start_new_session=True, preexec_fn=_die_with_parent
+    )
+
+
+def _python_path() -> list[str]:
+    return [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+
+
+def _die_with_parent() -> None:
+    """On Linux: end when `serve` ends, also by kill -9."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+    until = time.monotonic() + 10
+    for process in processes:
+        try:
+            process.wait(max(0.1, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _check_port(host: str, port: int) -> None:
+    import socket
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise CommandError(
+                f"port {port} on {host} cannot be used ({error.strerror}); choose another with --port", returncode=2
+            ) from None

@@ -1,0 +1,112 @@
+"""Real PostgreSQL always: one template database is migrated per run, tests clone it or roll back in a clone.
+
+Fixtures: `db` (pytest-django: each test is rolled back), `hall` (an own database: commits are real, other
+processes and connections see them), `data` (folder of public test data, or a skip that names the variable).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+if not os.environ.get("HALLBOOK_HOME") and not os.environ.get("DATABASE_URL"):
+    # An own server for the tests, so that they never touch what is under var/.
+    os.environ["HALLBOOK_HOME"] = str(Path(tempfile.gettempdir()) / f"hallbook-tests-{os.getuid()}")
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connections
+
+TEMPLATE = f"test_hallbook_{os.getpid()}"
+
+
+def _admin(statement: str) -> None:
+    """Run one statement outside any of the databases that are made and dropped."""
+    owner = connections["owner"]
+    name = owner.settings_dict["NAME"]
+    owner.close()
+    owner.settings_dict["NAME"] = "postgres"
+    try:
+        with owner.cursor() as cursor:
+            cursor.execute(statement)
+    finally:
+        owner.close()
+        owner.settings_dict["NAME"] = name
+
+
+def _use(name: str) -> None:
+    for alias in connections:
+        connections[alias].close()
+        connections[alias].settings_dict["NAME"] = name
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_blocker: Any) -> Iterator[None]:
+    """The template database, migrated once by the owner."""
+    original = connections["default"].settings_dict["NAME"]
+    with django_db_blocker.unblock():
+        _admin(f"CREATE DATABASE {TEMPLATE}")
+        _use(TEMPLATE)
+        call_command("migrate", verbosity=0, interactive=False)
+        _use(f"{TEMPLATE}_shared")
+        _admin(f"CREATE DATABASE {TEMPLATE}_shared TEMPLATE {TEMPLATE}")
+    yield
+    with django_db_blocker.unblock():
+        _use(original)
+        _admin(f"DROP DATABASE {TEMPLATE}_shared WITH (FORCE)")
+        _admin(f"DROP DATABASE {TEMPLATE} WITH (FORCE)")
+
+
+@pytest.fixture
+def hall(django_db_setup: None, django_db_blocker: Any) -> Iterator[dict[str, str]]:
+    """An own database for one test. Gives the environment with which other processes reach it."""
+    name = f"{TEMPLATE}_{uuid.uuid4().hex[:8]}"
+    shared = connections["default"].settings_dict["NAME"]
+    with django_db_blocker.unblock():
+        _admin(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
+        _use(name)
+        try:
+            yield environment()
+        finally:
+            _use(shared)
+            _admin(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def environment() -> dict[str, str]:
+    """Environment of a child process that shall use the present test database."""
+    found = {**os.environ, "HALLBOOK_HOME": str(settings.HALLBOOK_HOME)}
+    for alias, variable in (("default", "DATABASE_URL"), ("owner", "DATABASE_OWNER_URL")):
+        found[variable] = url(alias)
+    return found
+
+
+def url(alias: str) -> str:
+    """postgresql:// address of one alias' present database."""
+    from urllib.parse import quote
+
+    connection = connections[alias]
+    params = connection.get_connection_params()
+    user, password = quote(params.get("user", "")), quote(params.get("password", "") or "")
+    host, port = quote(str(params.get("host", "")), safe=""), params.get("port", "")
+    login = f"{user}:{password}" if password else user
+    return f"postgresql://{login}@{host}{f':{port}' if port else ''}/{connection.settings_dict['NAME']}"
+
+
+@pytest.fixture
+def data() -> Path:
+    """Folder of the public test data, too big or not ours to be in the repository."""
+    folder = os.environ.get("HALLBOOK_TEST_DATA")
+    if not folder:
+        pytest.skip("HALLBOOK_TEST_DATA is not set: the public reference data is not here")
+    return Path(folder)
+
+
+@pytest.fixture
+def payloads() -> Path:
+    """Captured bodies that live in the repository."""
+    return Path(__file__).parent / "payloads"

@@ -1,0 +1,3 @@
+"""Addresses of pages."""
+
+urlpatterns: list[object] = []
