@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db.models import Q, QuerySet
 from django_filters import rest_framework as filters
+from rest_framework.exceptions import ValidationError
 
 from events import queries as log
 
@@ -17,12 +19,24 @@ class Words(filters.BaseInFilter, filters.CharFilter):
     """One of several words, separated by commas."""
 
 
-def _from(field: str) -> filters.IsoDateTimeFilter:
-    return filters.IsoDateTimeFilter(field_name=field, lookup_expr="gte")
+class Instant(filters.IsoDateTimeFilter):
+    """A time; given to the database in UTC, since it knows no offsets beyond 16 hours."""
+
+    def filter(self, qs: QuerySet[Any], value: Any) -> QuerySet[Any]:
+        """Raises ValidationError where the instant lies outside the years 1 to 9999."""
+        try:
+            value = value.astimezone(UTC) if isinstance(value, datetime) else value
+        except OverflowError:
+            raise ValidationError({self.extra.get("label") or self.field_name: "out of range"}) from None
+        return super().filter(qs, value)
 
 
-def _to(field: str) -> filters.IsoDateTimeFilter:
-    return filters.IsoDateTimeFilter(field_name=field, lookup_expr="lt")
+def _from(field: str) -> Instant:
+    return Instant(field_name=field, lookup_expr="gte")
+
+
+def _to(field: str) -> Instant:
+    return Instant(field_name=field, lookup_expr="lt")
 
 
 class EventFilter(filters.FilterSet):

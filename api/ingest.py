@@ -41,7 +41,7 @@ BINARY_HEADERS: Final = ("specversion", "id", "source", "type", "time", "datasch
 logger = logging.getLogger(__name__)
 
 
-class Refuse(Exception):  # noqa: N818 - it is an answer
+class Refuse(Exception):
     """The request as a whole is answered by a problem document."""
 
     def __init__(self, status: int, detail: str, **more: Any) -> None:

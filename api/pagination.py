@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from django.core.exceptions import FieldDoesNotExist, ValidationError
@@ -202,7 +203,8 @@ def _parsed(model: type[Model], field: str, value: str | None) -> Any:
     if value is None:
         return None
     try:
-        return model._meta.get_field(field).to_python(value)
+        parsed = model._meta.get_field(field).to_python(value)
+        return parsed.astimezone(UTC) if isinstance(parsed, datetime) else parsed
     except FieldDoesNotExist:
         return value
     except (ValidationError, ValueError, OverflowError):

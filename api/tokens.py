@@ -29,7 +29,7 @@ USED_EVERY: Final = timedelta(minutes=1)
 _CACHED_MOST: Final = 1024
 
 
-class BadToken(ValueError):  # noqa: N818 - it says what the token is
+class BadToken(ValueError):
     """A token that cannot be made as asked; its text is one line for a person."""
 
 

@@ -13,7 +13,7 @@ from events.rebuild import read_at
 from events.reports import BUCKETS, AsOf, Column, Definition, Params, Report, Row, register
 from fleet.queries import site
 from jobs import windows
-from jobs.windows import DIMENSIONS, Window
+from jobs.windows import DIMENSIONS, Grouping
 
 COLUMNS: Final = (
     Column("amount", "Cost", "money"),
@@ -58,36 +58,27 @@ def costs(scope: Scope, params: Params) -> Report:
     with read_at(params.as_known_at):
         as_of = log.as_of(params.cut) if params.as_known_at is None else AsOf(params.as_known_at, params.cut_at)
         place = site()
-        found = windows.window(params, place.zone)
-        keys, rows, gaps = _read(scope, found, place.currency)
-        people = log.people(row[keys.index("user")] for row in rows) if "user" in keys else {}
-    shown, total = _amounts(keys, rows, place.currency)
-    named = [_named(found, keys, row, values, people) for row, values in zip(rows, shown, strict=True)]
-    heads = tuple(_label(group) for group in params.group_by)
-    return Report("costs", params, (*heads, *COLUMNS), named, total, as_of, gaps)
+        by = windows.grouping(windows.window(params, place.zone), {**DIMENSIONS, **EXTRA})
+        rows, gaps = _read(scope, by, place.currency)
+        keys = by.named(rows)
+    shown, total = _amounts(by.width, rows, place.currency)
+    named = [{**key, **values} for key, values in zip(keys, shown, strict=True)]
+    return Report("costs", params, (*by.heads(), *COLUMNS), named, total, as_of, gaps)
 
 
-def _label(group: str) -> Column:
-    return Column(group, group.replace("_", " ").capitalize(), "time" if group in BUCKETS else "label")
-
-
-def _read(scope: Scope, found: Window, currency: str) -> tuple[list[str], list[tuple[Any, ...]], list[Row]]:
-    arguments = {**found.arguments, "currency": currency}
+def _read(scope: Scope, by: Grouping, currency: str) -> tuple[list[tuple[Any, ...]], list[Row]]:
+    arguments = {**by.window.arguments, "currency": currency}
     condition = windows.scoped(scope, arguments)
-    priced = PRICED.format(facts=windows.class_facts(found), condition=condition)
-    bucket = found.params.bucket
-    keys = [*([bucket] if bucket else []), *(group for group in found.params.group_by if group != bucket)]
-    columns = ["bucket" if key == bucket else {**DIMENSIONS, **EXTRA}[key] for key in keys]
-    grouping = f"GROUP BY {', '.join(str(n + 1) for n in range(len(keys)))}" if keys else ""
+    priced = PRICED.format(facts=windows.class_facts(by.window), condition=condition)
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {', '.join([*columns, SUMS])} FROM ({priced}) AS f {grouping}", arguments)  # noqa: S608
-        rows = sorted(cursor.fetchall(), key=lambda row: row[: len(keys)])
+        cursor.execute(f"SELECT {by.select(SUMS)} FROM ({priced}) AS f {by.sql}", arguments)
+        rows = sorted(cursor.fetchall(), key=lambda row: row[: by.width])
         cursor.execute(GAPS.format(priced=priced), arguments)
-        gaps = [_gap(*row, currency) for row in cursor.fetchall()]
-    return keys, rows, gaps
+        return rows, [_gap(row, currency) for row in cursor.fetchall()]
 
 
-def _gap(resource_class: str, first: Any, last: Any, seconds: int, others: str | None, currency: str) -> Row:
+def _gap(row: tuple[Any, ...], currency: str) -> Row:
+    resource_class, first, last, seconds, others = row
     unit = "cpu_seconds" if resource_class == "cpu" else "gpu_seconds"
     reason = f"priced in {others}, the books are in {currency}" if others else "no price on these days"
     return {
@@ -99,11 +90,10 @@ def _gap(resource_class: str, first: Any, last: Any, seconds: int, others: str |
     }
 
 
-def _amounts(keys: list[str], rows: list[tuple[Any, ...]], currency: str) -> tuple[list[Row], Row]:
-    numerators = [int(row[len(keys)]) for row in rows]
-    cents = largest_remainder(numerators, DENOMINATOR)
-    shown = [_values(row[len(keys) + 1 :], amount, currency) for row, amount in zip(rows, cents, strict=True)]
-    sums = [sum(row[len(keys) + 1 + n] for row in rows) for n in range(4)]
+def _amounts(width: int, rows: list[tuple[Any, ...]], currency: str) -> tuple[list[Row], Row]:
+    cents = largest_remainder([int(row[width]) for row in rows], DENOMINATOR)
+    shown = [_values(row[width + 1 :], amount, currency) for row, amount in zip(rows, cents, strict=True)]
+    sums = [sum(row[width + 1 + n] for row in rows) for n in range(4)]
     return shown, _values(sums, sum(cents), currency)
 
 
@@ -117,16 +107,6 @@ def _values(seconds: Any, cents: int, currency: str) -> Row:
         "unpriced_gpu_seconds": gpu_gap,
         "unpriced_cpu_seconds": cpu_gap,
     }
-
-
-def _named(found: Window, keys: list[str], row: tuple[Any, ...], values: Row, people: dict[str, str]) -> Row:
-    named: Row = {}
-    for key, value in zip(keys, row, strict=False):
-        if key in BUCKETS:
-            named[key] = found.labels[value]
-        else:
-            named[key] = people.get(value, value) if key == "user" else value
-    return {**{group: named[group] for group in found.params.group_by}, **values}
 
 
 def declare() -> None:

@@ -7,8 +7,8 @@ import uuid
 from django.conf import settings
 from django.db import connection
 
-from events.append import fact
 from events.append import append as append_facts
+from events.append import fact
 from events.intake import now_us
 from events.types import REGISTRY, EventStruct
 from events.types.clusters import ClusterDeclared, SiteDeclared

@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connections, transaction
-
 from psycopg.types.string import BytesBinaryDumper
 
 from events.types import REGISTRY, EventStruct

@@ -32,10 +32,10 @@ class Damage(Exception):
 
 
 class Sealed(NamedTuple):
-    """What a verified log comes to: its last position, how many events, and the head hash."""
+    """What a verified log comes to: its last position, how many events were read, and the head hash."""
 
     position: int
-    count: int
+    events: int
     hash: bytes
 
 
@@ -57,7 +57,7 @@ class _Event(NamedTuple):
 
 
 def verify_chain(
-    since: int = 0, *, tick: Callable[[int], None] = lambda _count: None, using: str = DEFAULT_DB_ALIAS
+    since: int = 0, *, tick: Callable[[int], object] = lambda _count: None, using: str = DEFAULT_DB_ALIAS
 ) -> Sealed:
     """Walk the log and recompute everything. Raises Damage at the first position that is not as written.
 

@@ -74,7 +74,7 @@ def _refold(batch: Batch, touch: str, zone: str) -> None:
         cursor.execute(touch, {"zone": zone})
         for table in ("jobs_segment", "jobs_attempt", "jobs_job"):
             cursor.execute(
-                f"DELETE FROM {table} r USING touched_streams t WHERE r.stream = t.stream AND t.known"  # noqa: S608
+                f"DELETE FROM {table} r USING touched_streams t WHERE r.stream = t.stream AND t.known"
             )
     jobs: list[rows.Row] = []
     attempts: list[rows.Row] = []
@@ -108,7 +108,7 @@ def _streams(batch: Batch) -> Iterator[tuple[str, list[Sighting]]]:
           AND EXISTS (SELECT 1 FROM touched_streams t WHERE t.stream = e.stream AND NOT t.known) AND {visible}
         UNION ALL
         SELECT {columns} FROM touched_streams t JOIN events_event e ON e.shard = %(shard)s AND e.stream = t.stream
-        WHERE t.known AND e.position <= %(end)s AND e.type = ANY(%(types)s) AND {visible}"""  # noqa: S608
+        WHERE t.known AND e.position <= %(end)s AND e.type = ANY(%(types)s) AND {visible}"""
     batch.cursor.execute(
         query, {"shard": batch.shard, "start": batch.start, "end": batch.end, "types": list(JOB_TYPES)}
     )
@@ -151,7 +151,7 @@ def _facts(batch: Batch, types: tuple[str, ...]) -> list[tuple[int, Any]]:
         f"""SELECT e.position, e.type, e.version, e.data::text FROM events_event e
             WHERE e.shard = %s AND e.type = ANY(%s) AND e.position <= %s AND {batch.visible()}
               AND (e.stream COLLATE "C" >= %s AND e.stream COLLATE "C" < %s)
-            ORDER BY e.position""",  # noqa: S608
+            ORDER BY e.position""",
         [batch.shard, list(types), batch.end, *_span(types)],
     )
     return [(at, REGISTRY.load(kind, version, data)) for at, kind, version, data in batch.cursor.fetchall()]

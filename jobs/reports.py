@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from django.db import connection
@@ -12,10 +14,9 @@ from events.rebuild import read_at
 from events.reports import BUCKETS, AsOf, Column, Definition, Params, Report, Row, register
 from fleet.queries import site
 from jobs import windows
-from jobs.windows import DIMENSIONS, Window
+from jobs.windows import DIMENSIONS, Grouping, Window
 
 GROUPINGS: Final = (*DIMENSIONS, *BUCKETS)
-LABELS: Final[dict[str, str]] = {"user": "User", "organisation": "Organisation", "project": "Project"}
 
 USAGE: Final = (
     Column("gpu_seconds", "GPU-seconds", "seconds", "GPU-s"),
@@ -47,7 +48,7 @@ WAITS: Final = (
 _USAGE_SUMS: Final = """
     coalesce(sum(gpu_seconds), 0)::bigint, coalesce(sum(node_seconds), 0)::bigint,
     coalesce(sum(cpu_seconds), 0)::bigint, coalesce(sum(wall_seconds), 0)::bigint,
-    coalesce(sum(suspended_seconds), 0)::bigint, coalesce(sum({carried} + attempts_started), 0)::bigint,
+    coalesce(sum(suspended_seconds), 0)::bigint, coalesce(sum(carried + attempts_started), 0)::bigint,
     coalesce(sum(attempts_started), 0)::bigint, coalesce(sum(jobs_started), 0)::bigint,
     coalesce(sum(jobs_ended), 0)::bigint"""
 # Wait of an attempt: start - eligible, and start - submit; a source that tells a later submit waits 0.
@@ -90,68 +91,36 @@ def waits(scope: Scope, params: Params) -> Report:
     return _grouped("waits", scope, params, WAITS, lambda _window: _STARTS, _WAIT_SUMS)
 
 
-def _grouped(name: str, scope: Scope, params: Params, columns: tuple[Column, ...], facts: Any, sums: str) -> Report:
+def _grouped(
+    name: str, scope: Scope, params: Params, columns: tuple[Column, ...], facts: Callable[[Window], str], sums: str
+) -> Report:
+    names = [column.name for column in columns]
     with read_at(params.as_known_at):
         as_of = log.as_of(params.cut) if params.as_known_at is None else AsOf(params.as_known_at, params.cut_at)
-        found = windows.window(params, site().zone)
-        names = [column.name for column in columns]
-        rows = _rows(scope, found, facts(found), sums.replace("{carried}", "carried"), names)
-        whole = windows.window(_ungrouped(params), site().zone)
-        total = _rows(scope, whole, facts(whole), sums.replace("{carried}", "carried"), names)[0]
-    heads = tuple(_label(group) for group in params.group_by)
-    return Report(name, params, (*heads, *columns), rows, total, as_of)
+        zone = site().zone
+        by = windows.grouping(windows.window(params, zone))
+        rows = _rows(scope, by, facts(by.window), sums)
+        keys = by.named(rows)
+        whole = windows.grouping(windows.window(replace(params, group_by=()), zone))
+        total = _rows(scope, whole, facts(whole.window), sums)[0]
+    shown = [{**key, **dict(zip(names, row[by.width :], strict=True))} for key, row in zip(keys, rows, strict=True)]
+    return Report(
+        name, params, (*by.heads(), *columns), shown, dict(zip(names, total, strict=True)), as_of
+    )
 
 
-def _ungrouped(params: Params) -> Params:
-    return Params(params.start, params.end, params.zone, (), params.as_known_at, params.view, params.cut)
-
-
-def _label(group: str) -> Column:
-    return Column(group, LABELS.get(group, group.capitalize()), "time" if group in BUCKETS else "label")
-
-
-def _rows(scope: Scope, found: Window, facts: str, sums: str, names: list[str]) -> list[Row]:
-    """Rows of one grouping; a bucket without use is a row of zeros when nothing else is grouped by."""
-    arguments = found.arguments
-    groups = [group for group in found.params.group_by if group not in BUCKETS]
-    keys = [*(["bucket"] if found.params.bucket else []), *(DIMENSIONS[group] for group in groups)]
-    grouping = f"GROUP BY {', '.join(str(n + 1) for n in range(len(keys)))}" if keys else ""
+def _rows(scope: Scope, by: Grouping, facts: str, sums: str) -> list[tuple[Any, ...]]:
+    """Sums by key in order; a bucket without use is a row of zeros when nothing else is grouped by."""
+    arguments = by.window.arguments
     condition = windows.scoped(scope, arguments)
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT {', '.join([*keys, sums])} FROM ({facts}) AS f WHERE {condition} {grouping}",  # noqa: S608
-            arguments,
-        )
-        found_rows = cursor.fetchall()
-    rows = sorted(found_rows, key=lambda row: row[: len(keys)])
-    if keys == ["bucket"]:
-        rows = _with_empty(rows, len(found.labels), len(names))
-    return _named(found, groups, rows, names)
-
-
-def _with_empty(rows: list[tuple[Any, ...]], buckets: int, width: int) -> list[tuple[Any, ...]]:
+        cursor.execute(f"SELECT {by.select(sums)} FROM ({facts}) AS f WHERE {condition} {by.sql}", arguments)
+        rows = sorted(cursor.fetchall(), key=lambda row: row[: by.width])
+        width = len(cursor.description) - by.width
+    if by.columns != ("f.bucket",):
+        return rows
     known = {row[0]: row for row in rows}
-    nothing = (0,) * width
-    return [known.get(number, (number, *nothing)) for number in range(buckets)]
-
-
-def _named(found: Window, groups: list[str], rows: list[tuple[Any, ...]], names: list[str]) -> list[Row]:
-    """Rows as dictionaries in the order of the groupings, users by the name they are known under."""
-    bucket = found.params.bucket
-    people = log.people(row[_at("user", groups, bucket)] for row in rows) if "user" in groups else {}
-    out: list[Row] = []
-    for row in rows:
-        keys: dict[str, Any] = {bucket: found.labels[row[0]]} if bucket else {}
-        for group in groups:
-            value = row[_at(group, groups, bucket)]
-            keys[group] = people.get(value, value) if group == "user" else value
-        values = dict(zip(names, row[len(keys) :], strict=True))
-        out.append({**{group: keys[group] for group in found.params.group_by}, **values})
-    return out
-
-
-def _at(group: str, groups: list[str], bucket: str | None) -> int:
-    return groups.index(group) + (1 if bucket else 0)
+    return [known.get(number, (number, *(0,) * width)) for number in range(len(by.window.labels))]
 
 
 def declare() -> None:

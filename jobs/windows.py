@@ -7,13 +7,15 @@ their stretches, cut at the instant of the report.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from events import queries as log
 from events.access import Scope
-from events.reports import Params, bucket_edges, midnight
+from events.reports import BUCKETS, Column, Params, Row, bucket_edges, midnight
 from events.sqlfiles import statements
 
 DIMENSIONS: Final[dict[str, str]] = {
@@ -88,6 +90,60 @@ def _facts(found: Window, pieces: str, sums: str, by_day: str) -> str:
         running = sums.format(pieces=pieces.format(running="x.end_at IS NULL"))
         return f"{by_day} UNION ALL {running}"
     return sums.format(pieces=pieces.format(running="true"))
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """How rows of facts are grouped: the bucket first, so that rows sort by time, then the other keys."""
+
+    window: Window
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """How many of a row's first values are keys."""
+        return len(self.keys)
+
+    @property
+    def sql(self) -> str:
+        """The GROUP BY clause, by place."""
+        return f"GROUP BY {', '.join(str(n + 1) for n in range(self.width))}" if self.keys else ""
+
+    def select(self, sums: str) -> str:
+        """The keys and sums to select."""
+        return ", ".join([*self.columns, sums])
+
+    def named(self, rows: Sequence[tuple[Any, ...]]) -> list[Row]:
+        """The keys of each row in the order that was asked for: labels of buckets, users by their known name."""
+        at = self.keys.index("user") if "user" in self.keys else None
+        people = {} if at is None else log.people(row[at] for row in rows)
+        return [self._named(row, people) for row in rows]
+
+    def _named(self, row: tuple[Any, ...], people: dict[str, str]) -> Row:
+        found: Row = {}
+        for key, value in zip(self.keys, row, strict=False):
+            if key in BUCKETS:
+                found[key] = self.window.labels[value]
+            else:
+                found[key] = people.get(value, value) if key == "user" else value
+        return {group: found[group] for group in self.window.params.group_by}
+
+    def heads(self) -> tuple[Column, ...]:
+        """Columns of the keys in the order that was asked for."""
+        return tuple(
+            Column(group, group.replace("_", " ").capitalize(), "time" if group in BUCKETS else "label")
+            for group in self.window.params.group_by
+        )
+
+
+def grouping(window_: Window, dimensions: Mapping[str, str] = DIMENSIONS) -> Grouping:
+    """How a window's parameters group its facts. dimensions: name of a grouping -> SQL on a relation `f`."""
+    bucket = window_.params.bucket
+    rest = tuple(group for group in window_.params.group_by if group != bucket)
+    keys = (bucket, *rest) if bucket else rest
+    columns = tuple("f.bucket" if key == bucket else dimensions[key] for key in keys)
+    return Grouping(window_, keys, columns)
 
 
 def scoped(scope: Scope, arguments: dict[str, Any]) -> str:

@@ -43,7 +43,7 @@ class Envelope(msgspec.Struct, gc=False):
     dataschema: str | None = None
 
 
-class Malformed(ValueError):  # noqa: N818 - it says what the body is
+class Malformed(ValueError):
     """A body that cannot be read as a whole: what was expected, and the byte at which it failed if known."""
 
 

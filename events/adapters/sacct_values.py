@@ -27,7 +27,7 @@ _SCALES: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _NAME: Final = re.compile(r"[^/\x00-\x1f]{1,200}")
 
 
-class Bad(Exception):  # noqa: N818 - reads as `Bad("bad_time", ...)` where it is raised
+class Bad(Exception):
     """A value that cannot be read. code: stable machine word. text: what was found and what was expected.
 
     The name of the column is known to the caller and joins as `pointer`.

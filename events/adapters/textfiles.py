@@ -38,7 +38,7 @@ _OTHER_MAGIC: Final = {
 }
 
 
-class Unreadable(Exception):  # noqa: N818 - it says what the file is
+class Unreadable(Exception):
     """A file that cannot be read as a whole; its text is one line for a person."""
 
 

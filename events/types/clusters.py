@@ -10,7 +10,7 @@ from events.types.jobs import Count, Name
 from events.types.registry import EventStruct, event
 
 
-@event("site.declared", stream=lambda e: "site")
+@event("site.declared", stream=lambda _: "site")
 class SiteDeclared(EventStruct, frozen=True):
     """The site this instance keeps the books of: its name, time zone (tz database) and currency (ISO 4217)."""
 

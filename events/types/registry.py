@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-__all__ = ["PERSON", "TEXT", "EventStruct", "EventType", "Marker", "REGISTRY", "Registry", "UnknownType", "event"]
+__all__ = ["PERSON", "REGISTRY", "TEXT", "EventStruct", "EventType", "Marker", "Registry", "UnknownType", "event"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def event(
     """
 
     def register(struct: T) -> T:
-        markers = {name: mark for name, mark in _markers(struct)}
+        markers = dict(_markers(struct))
         doc = (struct.__doc__ or "").strip().splitlines()
         REGISTRY.add(EventType(name, version, struct, stream, rank, doc[0] if doc else "", upcast, markers))
         return struct

@@ -12,11 +12,10 @@ from django.core.wsgi import get_wsgi_application
 from django.test import Client
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.validation import validate_schema
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
 
 from api import tokens
-
-pytestmark = pytest.mark.django_db
 
 
 def document() -> dict[str, Any]:
@@ -26,6 +25,7 @@ def document() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.django_db
 def test_the_schema_is_valid_and_served(client: Client) -> None:
     found = document()
     validate_schema(found)
@@ -39,7 +39,7 @@ def test_the_schema_is_valid_and_served(client: Client) -> None:
     }  # fmt: skip
 
 
-def test_get_endpoints_keep_to_the_schema() -> None:
+def test_get_endpoints_keep_to_the_schema(hall: Any) -> None:
     _, secret = tokens.create("schema", ["admin"])
     schema = schemathesis.openapi.from_dict(document())
     schema.app = get_wsgi_application()
@@ -53,11 +53,13 @@ def test_get_endpoints_keep_to_the_schema() -> None:
 def _keeps_to_it(cases: Any, secret: str) -> None:
     @given(case=cases)
     @settings(
-        max_examples=5, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-    )
+        max_examples=5, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )  # fmt: skip
     def check(case: Any) -> None:
         response = case.call(headers={"Authorization": f"Bearer {secret}", "Host": "localhost"})
         assert response.status_code < 500, (case.as_curl_command(), response.text)
-        case.validate_response(response)
+        # Permissions have tests of their own; `fields` and dates are narrower than a schema can say.
+        case.validate_response(response, excluded_checks=[ignored_auth, positive_data_acceptance])
 
     check()

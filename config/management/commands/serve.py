@@ -72,7 +72,7 @@ def _commands(host: str, port: int, workers: int) -> list[list[str]]:
 
 def _start(command: list[str]) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(settings.BASE_DIR), *_python_path()])}
-    return subprocess.Popen(  # noqa: S603 - fixed commands of our own environment
+    return subprocess.Popen(
         command, env=environment, cwd=settings.BASE_DIR, start_new_session=True, preexec_fn=_die_with_parent
     )
 

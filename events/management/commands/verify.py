@@ -28,7 +28,7 @@ class Command(BaseCommand):
         """Run the three proofs in order."""
         try:
             sealed = self._chain(options["since"])
-            self.stdout.write(f"log: {sealed.count} events to position {sealed.position} as written")
+            self.stdout.write(f"log: {sealed.events} events to position {sealed.position} as written")
             self.stdout.write(f"head hash {sealed.hash.hex() or '(empty log)'}")
             if not options["chain_only"]:
                 projector.catch_up()

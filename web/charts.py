@@ -1,0 +1,136 @@
+"""Charts: one Vega-Lite spec each, drawn in the page by the browser and in documents as SVG.
+
+A spec holds no colours. Series have slots 1 to 5 and `other`; the theme gives each slot its colour, light or dark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal
+
+__all__ = ["OTHER", "SLOTS", "Series", "Stack", "page_theme", "stacked", "svg", "theme"]
+
+SLOTS: Final = ("1", "2", "3", "4", "5")
+OTHER: Final = "other"
+SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
+Spec = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One colour of a stack: its slot, its name, its values by bucket (None: no data)."""
+
+    slot: str
+    name: str
+    values: Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Stacked bars over buckets of time. `missing`: buckets of which nothing is known."""
+
+    description: str
+    unit: str
+    bucket_head: str
+    series_head: str
+    buckets: Sequence[str]
+    series: Sequence[Series]
+    missing: Sequence[str] = ()
+
+
+@cache
+def theme() -> dict[str, Any]:
+    """The look of charts: configurations `light` and `dark`, and colours by meaning."""
+    text = (Path(__file__).parent / "chart_theme.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+@cache
+def page_theme() -> str:
+    """Both configurations for pages as JSON: there the system's own face comes first, as in tokens.css."""
+    both = {mode: theme()[mode] for mode in ("light", "dark")}
+    return json.dumps(both, separators=(",", ":")).replace("Inter, system-ui, ", "system-ui, ")
+
+
+def stacked(stack: Stack, *, legend: bool = False, width: int | str = "container", height: int = 232) -> Spec:
+    """Stacked bars in the order of the series, the first at the bottom; gaps stay gaps.
+
+    legend: draw one (in documents); a page writes its own above the chart, with totals.
+    """
+    layers = [_bars(stack, legend=legend)]
+    if stack.missing:
+        layers.insert(0, _missing(stack))
+    return {
+        "$schema": SCHEMA,
+        "description": stack.description,
+        "width": width,
+        "height": height,
+        "encoding": {"x": _x(stack)},
+        "layer": layers,
+    }
+
+
+def _x(stack: Stack) -> Spec:
+    axis = {"title": None, "labelAngle": 0, "labelOverlap": "greedy", "labelSeparation": 12}
+    scale = {"domain": list(stack.buckets), "paddingInner": 0.16, "paddingOuter": 0.08}
+    return {"field": "x", "type": "ordinal", "sort": None, "scale": scale, "axis": axis}
+
+
+def _bars(stack: Stack, *, legend: bool) -> Spec:
+    values = [
+        {"x": bucket, "s": series.slot, "n": series.name, "v": value}
+        for series in stack.series
+        for bucket, value in zip(stack.buckets, series.values, strict=True)
+        if value
+    ]
+    return {
+        "data": {"values": values},
+        "mark": {"type": "bar", "style": "stack"},
+        "encoding": {
+            "y": {"field": "v", "type": "quantitative", "axis": {"title": stack.unit}, "scale": {"zero": True}},
+            "color": {
+                "field": "s",
+                "type": "nominal",
+                "scale": {"domain": [*SLOTS, OTHER]},
+                "legend": _legend(stack) if legend else None,
+            },
+            "order": {"field": "s", "type": "nominal"},
+            "tooltip": [
+                {"field": "x", "type": "nominal", "title": stack.bucket_head},
+                {"field": "n", "type": "nominal", "title": stack.series_head},
+                {"field": "v", "type": "quantitative", "title": stack.unit, "format": ",.1f"},
+            ],
+        },
+    }
+
+
+def _legend(stack: Stack) -> Spec:
+    """A legend of the slots in use, by the names of their series."""
+    names = json.dumps({series.slot: series.name for series in stack.series})
+    return {"title": None, "values": [s.slot for s in stack.series], "labelExpr": f"({names})[datum.label]"}
+
+
+def _missing(stack: Stack) -> Spec:
+    return {
+        "data": {"values": [{"x": bucket, "w": "no data"} for bucket in stack.missing]},
+        "mark": {"type": "rect", "style": "missing"},
+        "encoding": {
+            "tooltip": [
+                {"field": "x", "type": "nominal", "title": stack.bucket_head},
+                {"field": "w", "type": "nominal", "title": stack.unit},
+            ]
+        },
+    }
+
+
+def svg(spec: Spec, *, mode: Literal["light", "dark"] = "light", width: int = 700) -> str:
+    """The chart as an SVG document, for PDFs and mails: literal colours, no script, nothing fetched."""
+    import vl_convert
+
+    fixed = {**spec, "width": width} if spec.get("width") == "container" else spec
+    return str(vl_convert.vegalite_to_svg(fixed, config=theme()[mode], allowed_base_urls=[]))
