@@ -56,9 +56,7 @@ def _of_api(error: exceptions.APIException) -> HttpResponse:
         headers["Retry-After"] = str(int(wait))
     if isinstance(error, exceptions.ValidationError):
         errors = list(_fields(error.detail))
-        return respond(
-            error.status_code, "; ".join(e["text"] for e in errors), headers=headers, errors=errors
-        )
+        return respond(error.status_code, "; ".join(e["text"] for e in errors), headers=headers, errors=errors)
     return respond(error.status_code, str(error.detail), headers=headers)
 
 
@@ -76,9 +74,7 @@ def _fields(detail: Any, name: str = "") -> Any:
 def unavailable(error: Exception, wait: int = RETRY_SECONDS) -> HttpResponse:
     """503 with Retry-After: the log is busy or the database is not there; nothing was kept."""
     logger.warning("refused for now: %s", type(error).__name__)
-    return respond(
-        503, "nothing was kept; send it again after the given seconds", headers={"Retry-After": str(wait)}
-    )
+    return respond(503, "nothing was kept; send it again after the given seconds", headers={"Retry-After": str(wait)})
 
 
 def _unforeseen(error: Exception, context: dict[str, Any]) -> HttpResponse:

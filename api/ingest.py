@@ -100,9 +100,7 @@ def _body(request: HttpRequest) -> Body:
     content_type = request.META.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
     headers = _binary_headers(request)
     if content_type not in MEDIA_TYPES and not (headers and content_type.endswith("+json")):
-        raise Refuse(
-            415, f"{content_type or 'no content type'} is not taken; expected {', '.join(MEDIA_TYPES)}"
-        )
+        raise Refuse(415, f"{content_type or 'no content type'} is not taken; expected {', '.join(MEDIA_TYPES)}")
     raw = _unpacked(request)
     if not raw.strip():
         raise Refuse(400, "the body is empty", pointer="")

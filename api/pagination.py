@@ -52,17 +52,13 @@ class CursorPages(BasePagination):
         if backwards:
             page.reverse()
         self.next = self._link(page[-1:], False) if page and (more or backwards) else None
-        self.previous = (
-            self._link(page[:1], True) if page and (more if backwards else values is not None) else None
-        )
+        self.previous = self._link(page[:1], True) if page and (more if backwards else values is not None) else None
         return page
 
     def _limit(self) -> int:
         text = self.request.query_params.get("limit", str(self.page_size))
         if not (text.isdecimal() and text.isascii() and len(text) < 6 and 1 <= int(text) <= self.most):
-            raise exceptions.ValidationError(
-                {"limit": f"{text[:20]!r} is not a whole number of 1 to {self.most}"}
-            )
+            raise exceptions.ValidationError({"limit": f"{text[:20]!r} is not a whole number of 1 to {self.most}"})
         return int(text)
 
     def _cursor(self) -> tuple[bool, list[str | None] | None]:
@@ -79,9 +75,7 @@ class CursorPages(BasePagination):
         return backwards, values
 
     def _link(self, at: list[Any], backwards: bool) -> str:
-        values = [
-            None if (value := getattr(at[0], order.field)) is None else _text(value) for order in self.orders
-        ]
+        values = [None if (value := getattr(at[0], order.field)) is None else _text(value) for order in self.orders]
         cursor = base64.urlsafe_b64encode(json.dumps({"b": int(backwards), "v": values}).encode()).decode()
         query = {
             **{name: self.request.query_params[name] for name in self.request.query_params},
@@ -180,9 +174,7 @@ def _expression(order: Order, backwards: bool) -> Any:
 
 def _beyond(queryset: QuerySet[Any], orders: list[Order], values: list[str | None], backwards: bool) -> Q:
     """Rows after (backwards: before) the cursor's row in the sort order."""
-    parsed = [
-        _parsed(queryset.model, order.field, value) for order, value in zip(orders, values, strict=True)
-    ]
+    parsed = [_parsed(queryset.model, order.field, value) for order, value in zip(orders, values, strict=True)]
     beyond, equal = Q(), Q()
     for order, value in zip(orders, parsed, strict=True):
         beyond |= equal & _past(order, value, backwards)

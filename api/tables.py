@@ -13,7 +13,7 @@ from typing import IO, Any, Final
 
 import msgspec
 
-__all__ = ["XLSX_MOST", "cell", "csv_chunks", "flat", "xlsx_file"]
+__all__ = ["XLSX_MOST", "cell", "csv_chunks", "file_chunks", "flat", "xlsx_file"]
 
 XLSX_MOST: Final = 1_048_575
 """Rows that a sheet holds below its head."""
@@ -79,10 +79,17 @@ def xlsx_file(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]])
     sheet.append(list(columns))
     for row in rows:
         sheet.append([_sheet_value(value) for value in row])
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - the response closes it
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
     book.save(file)
     file.seek(0)
     return file
+
+
+def file_chunks(file: IO[bytes]) -> Iterator[bytes]:
+    """A file in pieces of 64 KiB; closed at its end."""
+    with file:
+        while piece := file.read(1 << 16):
+            yield piece
 
 
 def _sheet_value(value: Any) -> Value:

@@ -10,7 +10,7 @@ import hashlib
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +18,7 @@ import msgspec
 from django.conf import settings
 from django.db import connection, transaction
 
-from events.adapters import Draft, Refusal
+from events.adapters import Draft, Refusal, cloudevents
 from events.append import Fact, LogBusy, fact
 from events.append import append as append_facts
 from events.privacy import pseudonymise
@@ -124,10 +124,18 @@ def sift(
         elif item.decoded and EARLIEST_US <= item.occurred_us <= latest_us:
             kept.append((own, item, item.data))
         elif isinstance(found := checked(item, received_us), Refusal):
-            refused.append((own, found))
+            refused.append((own, _as_sent(item, found)))
         else:
             kept.append((own, item, found))
     return kept, refused
+
+
+def _as_sent(item: Draft, found: Refusal) -> Refusal:
+    """A decoded event is kept whole, so that it can be taken again once its clock is believed."""
+    if not item.decoded:
+        return found
+    whole = refusal(found.index, found.pointer, found.code, found.text, cloudevents.envelope_of(item))
+    return replace(whole, source=item.source)
 
 
 def admit(

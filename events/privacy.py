@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -83,7 +83,7 @@ def _plan(kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     )
 
 
-def _values(data: EventStruct, fields: tuple[str, ...]) -> Iterable[str]:
+def _values(data: EventStruct, fields: tuple[str, ...]) -> Iterator[str]:
     return (value for field in fields if (value := getattr(data, field)))
 
 

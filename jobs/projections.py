@@ -22,7 +22,9 @@ from jobs.models import AccountPlace, Attempt, ClassDay, Job, Project, ProjectPl
 JOB_TYPES: Final = ("job.reported", "record.corrected")
 PROJECT_TYPES: Final = ("project.declared", "project.moved")
 ACCOUNT_TYPES: Final = ("account.mapped",)
+# Another group may have left a table of this name in the same transaction (events.rebuild.known_at).
 TOUCHED = """
+DROP TABLE IF EXISTS pg_temp.touched;
 CREATE TEMP TABLE touched (day date, cluster text, account text, user_id text, partition text,
     PRIMARY KEY (day, cluster, account, user_id, partition)) ON COMMIT DROP
 """

@@ -11,7 +11,7 @@ from django.db import connection
 from events import queries as log
 from events.access import Scope
 from events.rebuild import read_at
-from events.reports import BUCKETS, AsOf, Column, Definition, Params, Report, Row, register
+from events.reports import BUCKETS, AsOf, Column, Definition, Params, Report, register
 from fleet.queries import site
 from jobs import windows
 from jobs.windows import DIMENSIONS, Grouping, Window

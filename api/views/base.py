@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
-from django.http import FileResponse, Http404, HttpResponseBase, StreamingHttpResponse
+from django.http import Http404, HttpResponseBase, StreamingHttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import exceptions
 from rest_framework.generics import GenericAPIView
@@ -20,7 +20,7 @@ from api.renderers import FORMS, XlsxRenderer
 from api.schema import BookSchema
 from api.scopes import READ
 from api.serializers.base import RowSerializer
-from api.tables import XLSX_MOST, csv_chunks, xlsx_file
+from api.tables import XLSX_MOST, csv_chunks, file_chunks, xlsx_file
 from events import queries as log
 from events.access import Scope
 
@@ -29,9 +29,7 @@ __all__ = ["DetailView", "ListView", "RowsView"]
 CHUNK = 1000
 PAGE_PARAMETERS = ("limit", "cursor", "ordering", "fields", "format")
 FIELDS = OpenApiParameter("fields", str, description="Only these fields, separated by commas.")
-FORMAT = OpenApiParameter(
-    "format", str, enum=["json", "csv", "xlsx"], description="Form; csv and xlsx give all rows."
-)
+FORMAT = OpenApiParameter("format", str, enum=["json", "csv", "xlsx"], description="Form; csv and xlsx give all rows.")
 
 
 class RowsView(GenericAPIView[Any]):
@@ -65,9 +63,7 @@ class RowsView(GenericAPIView[Any]):
     def fields(self) -> list[str]:
         """The fields asked for, all by default. Raises ValidationError."""
         known = list(self.serializer_class().fields)
-        asked = [
-            part.strip() for part in self.request.query_params.get("fields", "").split(",") if part.strip()
-        ]
+        asked = [part.strip() for part in self.request.query_params.get("fields", "").split(",") if part.strip()]
         if unknown := sorted(set(asked) - set(known)):
             raise exceptions.ValidationError(
                 {"fields": f"{', '.join(unknown)[:200]}: no such field; there are {', '.join(known)}"}
@@ -123,10 +119,10 @@ class ListView(RowsView):
             )
         else:
             if rows[XLSX_MOST : XLSX_MOST + 1].exists():
-                raise exceptions.ValidationError(
-                    {"format": f"more than {XLSX_MOST} rows; ask for csv or filter"}
-                )
-            response = FileResponse(xlsx_file(name, columns, cells), content_type=XlsxRenderer.media_type)
+                raise exceptions.ValidationError({"format": f"more than {XLSX_MOST} rows; ask for csv or filter"})
+            response = StreamingHttpResponse(
+                file_chunks(xlsx_file(name, columns, cells)), content_type=XlsxRenderer.media_type
+            )
         response["Content-Disposition"] = f'attachment; filename="{name}.{form}"'
         return response
 
@@ -147,9 +143,7 @@ class DetailView(RowsView):
         """The row that the address names. Raises Http404, also for what the caller may not see."""
         if any("\0" in str(value) for value in self.kwargs.values()):
             raise Http404
-        found = self.get_queryset().filter(
-            **{field: self.kwargs[name] for name, field in self.lookup.items()}
-        )
+        found = self.get_queryset().filter(**{field: self.kwargs[name] for name, field in self.lookup.items()})
         row = found.first()
         if row is None:
             raise Http404

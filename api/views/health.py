@@ -90,14 +90,10 @@ def metrics(_: HttpRequest) -> HttpResponse:
 def _metrics() -> Iterator[str]:
     everything = Scope.everything()
     yield from _metric("up", "gauge", "The database answers.", {"": 1})
-    yield from _metric(
-        "events_total", "counter", "Events in the log (its last position).", {"": log.head_position()}
-    )
+    yield from _metric("events_total", "counter", "Events in the log (its last position).", {"": log.head_position()})
     open_ = log.rejections(everything).filter(state="open").count()
     yield from _metric("rejections_open", "gauge", "Rejections that nobody settled.", {"": open_})
-    yield from _metric(
-        "deliveries_pending", "gauge", "Deliveries not yet in the log.", {"": pending(_COUNT_MOST)}
-    )
+    yield from _metric("deliveries_pending", "gauge", "Deliveries not yet in the log.", {"": pending(_COUNT_MOST)})
     lags = {f'{{group="{group}"}}': lag for group, lag in _lags().items()}
     yield from _metric("projection_lag_events", "gauge", "Events a group has yet to apply.", lags)
     yield from _metric(

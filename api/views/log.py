@@ -40,9 +40,7 @@ class Events(ListView):
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         """POST goes the short way (api/ingest.py)."""
-        return (
-            post_events(request) if request.method == "POST" else super().dispatch(request, *args, **kwargs)
-        )
+        return post_events(request) if request.method == "POST" else super().dispatch(request, *args, **kwargs)
 
     def rows(self, scope: Scope) -> QuerySet[Any]:
         """Everything, for a scope that sees the raw log."""
@@ -170,9 +168,7 @@ class _Settle(APIView):
 class Waive(_Settle):
     """Let a rejection go."""
 
-    @extend_schema(
-        request=WaiveRequest, responses={204: None, 409: OpenApiResponse(description="Settled already.")}
-    )
+    @extend_schema(request=WaiveRequest, responses={204: None, 409: OpenApiResponse(description="Settled already.")})
     def post(self, request: Request, id: uuid.UUID) -> HttpResponseBase:  # noqa: A002 - name in the address
         """Let an open rejection go, with a reason."""
         asked = WaiveRequest(data=request.data)

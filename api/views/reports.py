@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from django.http import FileResponse, Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,7 +17,7 @@ from api.reportforms import columns_of, envelope
 from api.schema import BookSchema
 from api.scopes import READ
 from api.serializers.reports import ReportAnswer, ReportDefinition
-from api.tables import csv_chunks, flat, xlsx_file
+from api.tables import csv_chunks, file_chunks, flat, xlsx_file
 from events import reports
 from events.access import Forbidden
 from events.reports import BadParameter, Report
@@ -59,13 +59,9 @@ class ReportView(APIView):
 
     @extend_schema(
         parameters=[
-            OpenApiParameter(
-                "from", str, required=True, description="Date (midnight of the zone) or RFC 3339 time."
-            ),
+            OpenApiParameter("from", str, required=True, description="Date (midnight of the zone) or RFC 3339 time."),
             OpenApiParameter("to", str, required=True, description="As `from`; exclusive."),
-            OpenApiParameter(
-                "timezone", str, description="Zone of calendar buckets and of dates; the site's."
-            ),
+            OpenApiParameter("timezone", str, description="Zone of calendar buckets and of dates; the site's."),
             OpenApiParameter("group_by", str, description="Groupings separated by commas."),
             OpenApiParameter("as_known_at", str, description="As the log knew it at this position."),
             OpenApiParameter("view", str, enum=["cost", "loaded", "price"]),
@@ -110,6 +106,6 @@ def _table(report: Report, form: str) -> HttpResponseBase:
         response: HttpResponseBase = StreamingHttpResponse(content, content_type="text/csv; charset=utf-8")
     else:
         book = xlsx_file(report.name, columns, cells)
-        response = FileResponse(book, content_type=XlsxRenderer.media_type)
+        response = StreamingHttpResponse(file_chunks(book), content_type=XlsxRenderer.media_type)
     response["Content-Disposition"] = f'attachment; filename="{report.name}.{form}"'
     return response

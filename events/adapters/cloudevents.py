@@ -20,7 +20,7 @@ from events.adapters import Draft, Refusal
 from events.types import REGISTRY, EventStruct
 from events.validate import decoded, pointer, refusal
 
-__all__ = ["Envelope", "Malformed", "batch", "binary", "lines", "sole", "translate"]
+__all__ = ["Envelope", "Malformed", "batch", "binary", "envelope_of", "lines", "sole", "translate"]
 
 Items = list[Draft | Refusal]
 _Key = Annotated[str, Meta(min_length=1, max_length=400, pattern=r"^[^\x00]+$")]
@@ -87,14 +87,25 @@ def batch(body: bytes) -> Items:
 def binary(headers: Mapping[str, str], body: bytes) -> Items:
     """One event: its attributes are `ce-...` headers (lower case, percent-encoded), the body is its data."""
     names = ("specversion", "id", "source", "type", "time", "dataschema")
-    said: dict[str, Any] = {
-        n: urllib.parse.unquote(headers[f"ce-{n}"]) for n in names if f"ce-{n}" in headers
-    }
+    said: dict[str, Any] = {n: urllib.parse.unquote(headers[f"ce-{n}"]) for n in names if f"ce-{n}" in headers}
     try:
         msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         return [refusal(0, "/data", "malformed", f"the body is not JSON: {error}", body)]
     return [sole(msgspec.json.encode({**said, "data": msgspec.Raw(body)}))]
+
+
+def envelope_of(draft: Draft) -> bytes:
+    """A decoded draft as the structured event it came as (without extensions), so that it can be taken again."""
+    said = {
+        "specversion": "1.0",
+        "id": draft.native_key,
+        "source": draft.source,
+        "type": draft.type,
+        "time": _EPOCH + draft.occurred_us * _MICROSECOND,
+        "data": draft.data,
+    }
+    return msgspec.json.encode(said)
 
 
 def _split(body: bytes) -> Sequence[bytes]:
@@ -108,9 +119,7 @@ def _array(body: bytes) -> Sequence[msgspec.Raw]:
         raise Malformed(f"the body is not a JSON array of CloudEvents: {error}") from None
 
 
-def _drafts(
-    envelopes: Iterable[Envelope], body: bytes, cut: Callable[[bytes], Sequence[bytes | msgspec.Raw]]
-) -> Items:
+def _drafts(envelopes: Iterable[Envelope], body: bytes, cut: Callable[[bytes], Sequence[bytes | msgspec.Raw]]) -> Items:
     """The hot path: no copy of an item is made unless it is refused."""
     checked = _NUL not in body
     sent: Sequence[bytes | msgspec.Raw] = ()

@@ -22,9 +22,7 @@ Make = Callable[..., Client]
 
 def keep(body: bytes | dict[str, Any], kind: str = "cloudevents", actor: str = "token:t") -> uuid.UUID:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return accept_delivery(
-        source="slurm/pod-a", kind=kind, content_type=STRUCTURED, headers={}, body=raw, actor=actor
-    )
+    return accept_delivery(source="slurm/pod-a", kind=kind, content_type=STRUCTURED, headers={}, body=raw, actor=actor)
 
 
 def states() -> dict[uuid.UUID, str]:
@@ -92,9 +90,7 @@ def test_a_body_that_the_database_refuses_does_not_stop_the_others(monkeypatch: 
     assert [row.code for row in queries.rejections(EVERYTHING)] == ["append_error"]
 
 
-def test_a_drain_killed_midway_leaves_nothing_and_the_next_does_all(
-    hall: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_drain_killed_midway_leaves_nothing_and_the_next_does_all(hall: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         keep(cloud(f"e{number}"))
 

@@ -19,9 +19,7 @@ from api import tokens
 
 
 def document() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
-        json.dumps(SchemaGenerator().get_schema(request=None, public=True), default=str)
-    )
+    found: dict[str, Any] = json.loads(json.dumps(SchemaGenerator().get_schema(request=None, public=True), default=str))
     return found
 
 

@@ -14,17 +14,13 @@ from api.scopes import SCOPES
 class Command(BaseCommand):
     """Prints the new token once on standard output; nothing keeps it."""
 
-    help = "Make a token for a machine. Scopes: " + "; ".join(
-        f"{name}: {what}" for name, what in SCOPES.items()
-    )
+    help = "Make a token for a machine. Scopes: " + "; ".join(f"{name}: {what}" for name, what in SCOPES.items())
 
     def add_arguments(self, parser: CommandParser) -> None:
         """A name with scopes, or --list, or --revoke."""
         parser.add_argument("name", nargs="?", help="the token's name, unique for ever")
         parser.add_argument("--scope", action="append", default=[], help="what it may do; may be repeated")
-        parser.add_argument(
-            "--project", action="append", default=[], help="limit what it may read to a project"
-        )
+        parser.add_argument("--project", action="append", default=[], help="limit what it may read to a project")
         parser.add_argument("--expires", type=int, metavar="DAYS", help="days until it expires")
         parser.add_argument("--list", action="store_true", help="list all tokens")
         parser.add_argument("--revoke", metavar="NAME", help="revoke a token")
@@ -42,9 +38,7 @@ class Command(BaseCommand):
 
     def _create(self, options: dict[str, Any]) -> None:
         try:
-            _, secret = tokens.create(
-                options["name"], options["scope"], options["project"], options["expires"]
-            )
+            _, secret = tokens.create(options["name"], options["scope"], options["project"], options["expires"])
         except tokens.BadToken as error:
             raise CommandError(str(error), returncode=2) from None
         self.stdout.write(secret)

@@ -18,6 +18,7 @@ class Command(ImportCommand):
 
     def records(self, text: TextFile, options: dict[str, Any]) -> tuple[str, Iterable[Draft | Refusal]]:
         """Each line as a structured CloudEvent; each names its own source."""
+        del options  # nothing to choose
         first, lines = first_line(text)
         if not first.lstrip().startswith("{"):
             raise Unreadable(f"{text.name}: its first line is no JSON object; expected one CloudEvent a line (NDJSON)")
