@@ -16,7 +16,7 @@ from events.access import Forbidden
 from events.intake import LogBusy
 from events.reports import BadParameter
 
-__all__ = ["PROBLEM", "RETRY_SECONDS", "not_found", "problem", "respond", "unavailable"]
+__all__ = ["PROBLEM", "RETRY_SECONDS", "not_found", "problem", "respond", "unavailable", "unforeseen"]
 
 PROBLEM: Final = "application/problem+json"
 RETRY_SECONDS: Final = 2
@@ -47,7 +47,7 @@ def problem(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
         return _of_api(error)
     if isinstance(error, (OperationalError, InterfaceError, LogBusy)):
         return unavailable(error)
-    return _unforeseen(error, context)
+    return unforeseen(error, type(context.get("view")).__name__)
 
 
 def _of_api(error: exceptions.APIException) -> HttpResponse:
@@ -77,8 +77,8 @@ def unavailable(error: Exception, wait: int = RETRY_SECONDS) -> HttpResponse:
     return respond(503, "nothing was kept; send it again after the given seconds", headers={"Retry-After": str(wait)})
 
 
-def _unforeseen(error: Exception, context: dict[str, Any]) -> HttpResponse:
-    view = type(context.get("view")).__name__
+def unforeseen(error: Exception, view: str) -> HttpResponse:
+    """500; the error goes to the server's log."""
     logger.error("unforeseen error in %s", view, exc_info=error)
     return respond(500, "an error that nobody foresaw; it is in the server's log")
 

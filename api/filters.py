@@ -28,7 +28,8 @@ class Instant(filters.IsoDateTimeFilter):
             value = value.astimezone(UTC) if isinstance(value, datetime) else value
         except OverflowError:
             raise ValidationError({self.extra.get("label") or self.field_name: "out of range"}) from None
-        return super().filter(qs, value)
+        found: QuerySet[Any] = super().filter(qs, value)
+        return found
 
 
 def _from(field: str) -> Instant:

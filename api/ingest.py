@@ -20,7 +20,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from api import tokens
 from api.auth import CHALLENGE, secret_of
-from api.errors import respond, unavailable
+from api.errors import respond, unavailable, unforeseen
 from api.permissions import lacking
 from api.scopes import EVENTS_WRITE
 from api.tokens import Caller
@@ -83,6 +83,8 @@ def post_events(request: HttpRequest) -> HttpResponse:
         return respond(400, str(error), pointer="")
     except (LogBusy, OperationalError, InterfaceError) as error:
         return unavailable(error)
+    except Exception as error:  # noqa: BLE001 - also what nobody foresaw is answered by a problem document
+        return unforeseen(error, "post_events")
 
 
 def _caller(request: HttpRequest) -> Caller:

@@ -38,7 +38,9 @@ class CursorPages(BasePagination):
     page_size = 100
     most = 1000
 
-    def paginate_queryset(self, queryset: QuerySet[Any], request: Request, view: Any = None) -> list[Any]:
+    def paginate_queryset(  # type: ignore[override]
+        self, queryset: QuerySet[Any], request: Request, view: Any = None
+    ) -> list[Any]:
         """One page of rows. Raises ValidationError (400) for a bad limit, ordering or cursor."""
         self.request = request
         self.orders = _orders(queryset, view, request.query_params.get("ordering", ""))
@@ -195,7 +197,8 @@ def _parsed(model: type[Model], field: str, value: str | None) -> Any:
     if value is None:
         return None
     try:
-        parsed = model._meta.get_field(field).to_python(value)
+        column: Any = model._meta.get_field(field)
+        parsed = column.to_python(value)
         return parsed.astimezone(UTC) if isinstance(parsed, datetime) else parsed
     except FieldDoesNotExist:
         return value

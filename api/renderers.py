@@ -15,7 +15,6 @@ class CsvRenderer(BaseRenderer):
 
     media_type = "text/csv"
     format = "csv"
-    charset = "utf-8"
 
     def render(self, data: Any, *_: Any, **__: Any) -> bytes:
         """Errors and the like: JSON."""
@@ -27,7 +26,6 @@ class XlsxRenderer(CsvRenderer):
 
     media_type = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
     format = "xlsx"
-    charset = None
 
 
 FORMS = [JSONRenderer, CsvRenderer, XlsxRenderer]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
@@ -50,7 +50,7 @@ class BookSchema(AutoSchema):  # type: ignore[misc]
         found: list[str] = super().map_renderers(attribute)
         return [name for name in found if name not in _TABLES]
 
-    def _get_response_bodies(self, direction: str = "response") -> dict[str, Any]:
+    def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, Any]:
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
         forms = {renderer.media_type for renderer in self.view.get_renderers()}
         if self.method == "GET" and "200" in bodies and forms.issuperset(_TABLES):

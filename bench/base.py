@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import psycopg
 from django.core.management import call_command
-from django.db import connections
+from django.db import OperationalError, ProgrammingError, connections
 
 Figures = dict[str, float | int | str | bool]
 
@@ -80,7 +80,17 @@ def own_database() -> Iterator[None]:
         yield
     finally:
         _use(original)
-        _admin(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        _drop(name)
+
+
+def _drop(name: str) -> None:
+    """An autovacuum of the server may be in it for a moment; the owner of a database cannot end that one."""
+    for _ in range(50):
+        try:
+            return _admin(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        except (ProgrammingError, OperationalError):
+            time.sleep(0.2)
+    return _admin(f"DROP DATABASE IF EXISTS {name}")
 
 
 def _admin(statement: str) -> None:

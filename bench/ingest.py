@@ -12,7 +12,7 @@ import psycopg
 from django.db import connection
 
 from api import tokens
-from bench import data, load, site_tables
+from bench import data, load, tables
 from bench.base import Measured, dsn, empty_log, median, own_database, owner_sql, rates
 from bench.server import cpu_seconds, running
 
@@ -24,7 +24,7 @@ def run(*, quick: bool) -> Measured:
     """200,000 events (quick: 10,000)."""
     count, repeats = (10_000, 1) if quick else (200_000, 3)
     with own_database(), running() as (port, pid):
-        site_tables.create()
+        tables.create()
         _, token = tokens.create("bench", ["events:write"])
         forms = {
             "5000": _requests(token, data.bodies(count, 5000)),
@@ -38,7 +38,7 @@ def run(*, quick: bool) -> Measured:
             "copy": lambda: _copy(rows),
             **{f"ingest_{name}": _sender(port, form) for name, form in forms.items()},
             "recorder": lambda: _recorder(rows[: count // 4]) * 4,
-            "drf": lambda: site_tables.emptied(lambda: _send(port, plain)) * 20,
+            "drf": lambda: tables.emptied(lambda: _send(port, plain)) * 20,
         }
         found = rates(count, variants, repeats)
         before = cpu_seconds(pid)
@@ -124,7 +124,7 @@ def _recorder(rows: Sequence[Any]) -> float:
     from eventsourcing.persistence import StoredEvent
     from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 
-    address = urlsplit(site_tables.owner_dsn())
+    address = urlsplit(tables.owner_dsn())
     store = PostgresDatastore(
         dbname=address.path[1:], host=unquote(address.netloc.rpartition("@")[2].partition(":")[0]),
         port=str(address.port or 5432), user=unquote(address.username or ""),
@@ -149,7 +149,7 @@ def _growth(port: int, token: str, count: int, filled: int, rows: Sequence[Any],
     found = {}
     for held in (filled // 10, filled):
         empty_log()
-        site_tables.fill_log(rows, held)
+        tables.fill_log(rows, held)
         took = [
             _send(port, _requests(token, data.bodies(most, min(most, 5000), tag=f"g{held}-{again}")))
             for again in range(repeats)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+__all__ = ["application"]
 
-from django.core.wsgi import get_wsgi_application
+from config.wsgi import application
 
-_whole = get_wsgi_application()
-
+# isort: split
 import msgspec
+from django.conf import settings
 from django.db import models
 from django.urls import include, path
 from rest_framework import serializers
@@ -104,7 +103,4 @@ class PlainEvents(APIView):
 
 urlpatterns = [path("bench/plain", PlainEvents.as_view()), path("", include("config.urls"))]
 
-from django.conf import settings
-
 settings.ROOT_URLCONF = "bench.site"
-application = _whole

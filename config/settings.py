@@ -109,6 +109,7 @@ USE_I18N = False
 
 STATIC_URL = "static/"
 STATIC_ROOT = HALLBOOK_HOME / "static"
+STATIC_ROOT.mkdir(exist_ok=True)
 STATICFILES_DIRS = [BASE_DIR / "web" / "static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -142,6 +143,7 @@ CONTENT_SECURITY_POLICY = {
 
 INGEST_MAX_BYTES = env.number("HALLBOOK_INGEST_MAX_BYTES", 16 * 1024 * 1024)
 DATA_UPLOAD_MAX_MEMORY_SIZE = INGEST_MAX_BYTES
+MAX_PENDING_DELIVERIES = env.number("HALLBOOK_MAX_PENDING_DELIVERIES", 200_000)
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
@@ -167,8 +169,7 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
 }
 
-CELERY_BROKER_URL = env.text("CELERY_BROKER_URL", "filesystem://")
-TESTING = False
+CELERY_BROKER_URL = env.text("CELERY_BROKER_URL", "filesystem://localhost")
 
 LOGGING = {
     "version": 1,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -16,8 +16,8 @@ from django.db import connection
 
 from events.types import PERSON, REGISTRY, TEXT, EventStruct
 
-TextKey = tuple[str, bytes]
-"""Person id ('' when nobody is named) and sha256 of the text."""
+Owned = tuple[str, str]
+"""Person id ('' when nobody is named) and a text."""
 
 
 def pseudonymise(items: Sequence[tuple[str, EventStruct]]) -> list[EventStruct]:
@@ -27,16 +27,17 @@ def pseudonymise(items: Sequence[tuple[str, EventStruct]]) -> list[EventStruct]:
     """
     plans = {kind: _plan(kind) for kind in {kind for kind, _ in items}}
     people = person_ids({name for kind, data in items for name in _values(data, plans[kind][0])})
-    named = [_with_people(data, plans[kind][0], people) for kind, data in items]
-    texts: dict[TextKey, str] = {}
-    for (kind, _), data in zip(items, named, strict=True):
-        owner = next(_values(data, plans[kind][0]), "")
-        for body in _values(data, plans[kind][1]):
-            texts[_text_key(owner, body)] = body
-    ids = _text_ids(texts)
+    owners = [people.get(next(_values(data, plans[kind][0]), ""), "") for kind, data in items]
+    texts = _text_ids(
+        {
+            (owner, body)
+            for owner, (kind, data) in zip(owners, items, strict=True)
+            for body in _values(data, plans[kind][1])
+        }
+    )
     return [
-        _with_texts(data, plans[kind], ids) if plans[kind][1] else data
-        for (kind, _), data in zip(items, named, strict=True)
+        _renamed(data, plans[kind], people, owner, texts)
+        for owner, (kind, data) in zip(owners, items, strict=True)
     ]
 
 
@@ -87,30 +88,28 @@ def _values(data: EventStruct, fields: tuple[str, ...]) -> Iterator[str]:
     return (value for field in fields if (value := getattr(data, field)))
 
 
-def _with_people(data: EventStruct, fields: tuple[str, ...], ids: dict[str, str]) -> EventStruct:
-    changes: dict[str, Any] = {f: ids[value] for f in fields if (value := getattr(data, f))}
-    return msgspec.structs.replace(data, **changes) if changes else data
-
-
-def _with_texts(
-    data: EventStruct, plan: tuple[tuple[str, ...], tuple[str, ...]], ids: dict[TextKey, str]
+def _renamed(
+    data: EventStruct,
+    plan: tuple[tuple[str, ...], tuple[str, ...]],
+    people: dict[str, str],
+    owner: str,
+    texts: dict[Owned, str],
 ) -> EventStruct:
-    owner = next(iter(_values(data, plan[0])), "")
-    changes: dict[str, Any] = {
-        f: ids[_text_key(owner, value)] for f in plan[1] if (value := getattr(data, f))
-    }
+    changes: dict[str, Any] = {}
+    for field in plan[0]:
+        if value := getattr(data, field):
+            changes[field] = people[value]
+    for field in plan[1]:
+        if value := getattr(data, field):
+            changes[field] = texts[owner, value]
     return msgspec.structs.replace(data, **changes) if changes else data
 
 
-def _text_key(owner: str, body: str) -> TextKey:
-    return owner, hashlib.sha256(body.encode()).digest()
-
-
-def _text_ids(texts: dict[TextKey, str]) -> dict[TextKey, str]:
+def _text_ids(texts: Collection[Owned]) -> dict[Owned, str]:
     if not texts:
         return {}
-    keys = sorted(texts)
-    owners, digests = [owner for owner, _ in keys], [digest for _, digest in keys]
+    keys = {(owner, hashlib.sha256(body.encode()).digest()): body for owner, body in texts}
+    owners, digests = [owner for owner, _ in sorted(keys)], [digest for _, digest in sorted(keys)]
     query = """SELECT t.person, t.digest, t.id
         FROM unnest(%s::text[], %s::bytea[]) AS w (person, digest)
         JOIN events_text t ON t.shard = %s AND t.person = w.person AND t.digest = w.digest"""
@@ -122,9 +121,9 @@ def _text_ids(texts: dict[TextKey, str]) -> dict[TextKey, str]:
                 settings.SHARD,
                 owners,
                 digests,
-                [f"t-{secrets.token_hex(8)}" for _ in keys],
-                [texts[key] for key in keys],
+                [f"t-{secrets.token_hex(8)}" for _ in owners],
+                [keys[key] for key in zip(owners, digests, strict=True)],
             ],
         )
         cursor.execute(query, [owners, digests, settings.SHARD])
-        return {(person, bytes(digest)): id_ for person, digest, id_ in cursor.fetchall()}
+        return {(person, keys[person, bytes(digest)]): id_ for person, digest, id_ in cursor.fetchall()}

@@ -64,7 +64,7 @@ def _taken_again(row: Rejection, actor: str) -> Fault | None:
         return Fault(refused[0][1].code, refused[0][1].text, refused[0][1].pointer)
     ((_, result),) = admit(kept, [])
     if result.status == "rejected":
-        return Fault(result.code, result.text, result.pointer)
+        return Fault(result.code, result.text, result.pointer or "")
     return None
 
 

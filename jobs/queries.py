@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import connection
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, TextField, Value
 from django.db.models.functions import Coalesce, Concat, TruncDate
 
 from events.access import Scope
@@ -33,7 +33,7 @@ def _placed(rows: QuerySet[Any], when: Any, scope: Scope) -> QuerySet[Any]:
         from_day__lte=OuterRef("site_day"),
         to_day__gt=OuterRef("site_day"),
     )
-    unmapped = Concat(Value("unmapped/"), F("account"))
+    unmapped = Concat(Value("unmapped/"), F("account"), output_field=TextField())
     rows = rows.annotate(project=Coalesce(Subquery(place.values("project")[:1]), unmapped))
     if scope.projects is None:
         return rows

@@ -20,7 +20,7 @@ if not os.environ.get("HALLBOOK_HOME") and not os.environ.get("DATABASE_URL"):
 import pytest
 from django.conf import settings
 from django.core.management import call_command
-from django.db import connections
+from django.db import OperationalError, connections
 
 TEMPLATE = f"test_hallbook_{os.getpid()}"
 
@@ -37,6 +37,14 @@ def _admin(statement: str) -> None:
     finally:
         owner.close()
         owner.settings_dict["NAME"] = name
+
+
+def _drop(name: str) -> None:
+    """Drop a database. Without FORCE the server ends its own autovacuum worker there; with it, it may not."""
+    try:
+        _admin(f"DROP DATABASE {name}")
+    except OperationalError:  # a process of the test is still connected
+        _admin(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def _use(name: str) -> None:
@@ -58,8 +66,8 @@ def django_db_setup(django_db_blocker: Any) -> Iterator[None]:
     yield
     with django_db_blocker.unblock():
         _use(original)
-        _admin(f"DROP DATABASE {TEMPLATE}_shared WITH (FORCE)")
-        _admin(f"DROP DATABASE {TEMPLATE} WITH (FORCE)")
+        _drop(f"{TEMPLATE}_shared")
+        _drop(TEMPLATE)
 
 
 @pytest.fixture
@@ -74,7 +82,7 @@ def hall(django_db_setup: None, django_db_blocker: Any) -> Iterator[dict[str, st
             yield environment()
         finally:
             _use(shared)
-            _admin(f"DROP DATABASE {name} WITH (FORCE)")
+            _drop(name)
 
 
 def environment() -> dict[str, str]:

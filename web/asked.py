@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from web import figures
 from web.ranges import MOST_DAYS, Days
 
 __all__ = ["GROUPS", "MEASURES", "Asked", "Wrong", "read"]
@@ -48,7 +49,7 @@ def read(given: Mapping[str, str], usual: Days, projects: Sequence[str]) -> Aske
     first, last = _day(given, "from"), _day(given, "to")
     days = Days(first or last or usual.first, last or first or usual.last)
     if days.number < 1:
-        raise Wrong("to", f"The last day lies before {days.first.isoformat()}.")
+        raise Wrong("to", f"The last day lies before the first, {figures.day(days.first, year=True)}.")
     if days.number > MOST_DAYS:
         raise Wrong("to", "Choose at most twenty years.")
     project, group, sort = given.get("project", ""), given.get("group", "") or "project", given.get("sort", "")

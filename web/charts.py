@@ -57,7 +57,7 @@ def page_theme() -> str:
     return json.dumps(both, separators=(",", ":")).replace("Inter, system-ui, ", "system-ui, ")
 
 
-def stacked(stack: Stack, *, legend: bool = False, width: int | str = "container", height: int = 232) -> Spec:
+def stacked(stack: Stack, *, legend: bool = False, width: int | str = "container", height: int = 264) -> Spec:
     """Stacked bars in the order of the series, the first at the bottom; gaps stay gaps.
 
     legend: draw one (in documents); a page writes its own above the chart, with totals.
@@ -99,7 +99,7 @@ def _bars(stack: Stack, *, legend: bool) -> Spec:
                 "scale": {"domain": [*SLOTS, OTHER]},
                 "legend": _legend(stack) if legend else None,
             },
-            "order": {"field": "s", "type": "nominal"},
+            "order": {"field": "s", "type": "ordinal"},
             "tooltip": [
                 {"field": "x", "type": "nominal", "title": stack.bucket_head},
                 {"field": "n", "type": "nominal", "title": stack.series_head},

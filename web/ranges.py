@@ -96,7 +96,7 @@ def pieces(days: Days, zone: ZoneInfo) -> list[Piece]:
     """The buckets of a range, in order, none left out."""
     params = days.params(zone, datetime.now(UTC), days.bucket)
     several_years = days.first.year != days.last.year
-    found = []
+    found: list[Piece] = []
     for name, start, end in bucket_edges(params):
         inside = Days(start.astimezone(zone).date(), (end - timedelta(microseconds=1)).astimezone(zone).date())
         found.append(Piece(name, start, end, _text(days.bucket, start.astimezone(zone), inside, several_years), inside))
@@ -116,7 +116,7 @@ def _text(bucket: str, start: datetime, days: Days, year: bool) -> str:
 
 def odd_days(days: Days, zone: ZoneInfo) -> Sequence[tuple[date, int]]:
     """Days of the range that are not 24 hours long, and their length in hours (whole hours, cut)."""
-    found = []
+    found: list[tuple[date, int]] = []
     if days.number > 800:
         return found
     for offset in range(days.number):

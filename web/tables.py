@@ -51,7 +51,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with head, rows and proven total. The first cell of a row is its head."""
+    """A table with head, rows and proven total. The first cell of a row is its head.
+
+    caption: what the table holds, of which time, what does not add up; shown above it.
+    """
 
     id: str
     title: str
@@ -60,7 +63,6 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     foot: Sequence[Cell]
     tools: Sequence[Link] = field(default_factory=tuple)
-    lead: str = ""
     more: Link | None = None
     wide: bool = False
 

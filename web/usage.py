@@ -81,7 +81,9 @@ def _page(found: Book) -> dict[str, Any]:
         "group": view.group,
     }  # fmt: skip
     context = {"found": found, "given": given, "choices": found.shelf.choices, "offers": _offers(found)}
-    context["groups"] = [Link(name, view.link(group=name, sort="", every=False), name == view.group) for name in asked.GROUPS]
+    context["groups"] = [
+        Link(name, view.link(group=name, sort="", every=False), name == view.group) for name in asked.GROUPS
+    ]
     context["range"] = _range_text(found)
     if found.empty:
         return {**context, "nothing": _nothing(found)}
@@ -140,7 +142,7 @@ def _across(found: Book) -> str:
 
 
 def _running(total: dict[str, Any]) -> str:
-    return f"{figures.thousands(total['attempts'])} attempts touch the range"
+    return f"{figures.thousands(total['attempts'])} attempts ran"
 
 
 def _wait(waits: dict[str, Any]) -> Figure:
@@ -201,13 +203,12 @@ def _legend(found: Book) -> list[Key]:
 
 
 def _stack(found: Book) -> Stack:
-    bucket, unit = found.asked.days.bucket, usagetables.UNITS[found.main]
+    bucket, unit = found.asked.days.bucket, usagetables.LONG[found.main]
     pieces = found.pieces
     missing = [p.text for p in pieces if p.name not in found.by_bucket() and not found.known(p) and p.start < found.cut]
     text = f"{unit} per {bucket} by {found.asked.group}, {found.asked.days.text}; figures in the table By {bucket}"
-    return Stack(
-        text, unit, bucket.capitalize(), asked.GROUPS[found.asked.group], [p.text for p in pieces], _series(found), missing
-    )
+    heads = bucket.capitalize(), asked.GROUPS[found.asked.group]
+    return Stack(text, unit, *heads, [p.text for p in pieces], _series(found), missing)
 
 
 def _series(found: Book) -> Sequence[Series]:

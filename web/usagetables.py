@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from itertools import groupby
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -16,14 +17,17 @@ from web.book import ADDITIVE, Book
 from web.ranges import Piece
 from web.tables import Bar, Cell, Head, Link, Table, absent, count, in_hours, label, number
 
-__all__ = ["KEYS", "UNITS", "by_bucket", "by_group", "group_name", "tools"]
+__all__ = ["KEYS", "LONG", "UNITS", "by_bucket", "by_group", "group_name", "tools"]
 
 MOST_ROWS: Final = 50
 """Rows of a table before the rest is folded into one, with a link to all of them."""
+MOST_EMPTY: Final = 6
+"""Neighbouring buckets without use that stand alone; more become one row."""
 KEYS: Final = {"1": "k-s1", "2": "k-s2", "3": "k-s3", "4": "k-s4", "5": "k-s5", "other": "k-so"}
 UNITS: Final = {"gpu_seconds": "GPU-h", "node_seconds": "Node-h", "cpu_seconds": "CPU-h"}
+LONG: Final = {"gpu_seconds": "GPU-hours", "node_seconds": "Node-hours", "cpu_seconds": "CPU-hours"}
 HEADS: Final = {**UNITS, "attempts_started": "Attempts started", "jobs_ended": "Jobs ended"}
-ROUNDING: Final = "Columns add up in seconds and are shown to 0.1 h."
+ROUNDING: Final = "Columns add up in seconds and are shown to 0.1\u00a0h."
 
 
 def group_name(name: str | None) -> str:
@@ -54,29 +58,52 @@ def _measures(row: Row | None) -> list[Cell]:
 def by_bucket(book: Book) -> Table:
     """Use by day (or hour, week, month): additive measures with their proven total."""
     bucket = book.asked.days.bucket
-    found = book.by_bucket()
-    rows = [_bucket_row(book, piece, found.get(piece.name)) for piece in book.pieces]
-    heads = [Head(bucket.capitalize()), *(Head(HEADS[name], "n") for name in ADDITIVE)]
+    pieces, found = book.pieces, book.by_bucket()
+    rows: list[list[Cell]] = []
+    for state, run in groupby(pieces, key=lambda piece: _state(book, piece, found)):
+        rows += _run(book, state, list(run), found)
     return Table(
         "by-time",
         f"By {bucket}",
         f"Use by {bucket}, {book.asked.days.text}, {book.shelf.site.timezone}. {_odd(book)}{ROUNDING}",
-        heads,
+        [Head(bucket.capitalize()), *(Head(HEADS[name], "n") for name in ADDITIVE)],
         rows,
-        [label(_number_of(len(rows), bucket)), *_measures(book.total)],
+        [label(_number_of(len(pieces), bucket)), *_measures(book.total)],
         tools(book, bucket),
     )
 
 
-def _bucket_row(book: Book, piece: Piece, found: Row | None) -> list[Cell]:
-    if found is None and piece.start >= book.cut:
-        return [label(piece.text), *(absent("—") for _ in ADDITIVE)]
-    if found is None and not book.known(piece):
-        return [label(piece.text), *(absent() for _ in ADDITIVE)]
-    narrower = book.asked.days.number > 1
+def _state(book: Book, piece: Piece, found: Mapping[str, Row]) -> str:
+    """`use`, else what the lack of it means: `ahead` of us, `unknown` to the books, or none (`zero`)."""
+    if piece.name in found:
+        return "use"
+    if piece.start >= book.cut:
+        return "ahead"
+    return "zero" if book.known(piece) else "unknown"
+
+
+def _run(book: Book, state: str, run: Sequence[Piece], found: Mapping[str, Row]) -> list[list[Cell]]:
+    """Rows of neighbouring buckets in one state; a long run without use is one row."""
+    if state != "use" and len(run) > MOST_EMPTY:
+        text, tag = f"{run[0].text} to {run[-1].text}", _number_of(len(run), book.asked.days.bucket)
+        return [[label(text, tag=tag), *_lack(state)]]
+    if state == "use":
+        return [[_piece_label(book, piece), *_measures(found[piece.name])] for piece in run]
+    return [[label(piece.text), *_lack(state)] for piece in run]
+
+
+def _lack(state: str) -> list[Cell]:
+    if state == "zero":
+        return _measures(dict.fromkeys(ADDITIVE, 0))
+    return [absent("—") if state == "ahead" else absent() for _ in ADDITIVE]
+
+
+def _piece_label(book: Book, piece: Piece) -> Cell:
+    """A bucket leads to itself: a day to its hours by user."""
+    if book.asked.days.number == 1:
+        return label(piece.text)
     group = "user" if piece.days.number == 1 else book.asked.group
-    href = book.asked.link(days=piece.days, group=group, every=False) if narrower else ""
-    return [label(piece.text, href=href), *_measures(found or dict.fromkeys(ADDITIVE, 0))]
+    return label(piece.text, href=book.asked.link(days=piece.days, group=group, sort="", every=False))
 
 
 def _odd(book: Book) -> str:

@@ -14,7 +14,7 @@ class RowSerializer(serializers.Serializer[Any]):
 
     def to_representation(self, instance: Any) -> dict[str, Any]:
         """Only the wanted fields."""
-        wanted = self.context.get("fields") or self.fields
+        wanted: list[str] = self.context.get("fields") or list(self.fields)
         out: dict[str, Any] = {}
         for name in wanted:
             field = self.fields[name]

@@ -79,7 +79,7 @@ class ProjectRow(RowSerializer):
     code = serializers.CharField()
     title = serializers.CharField()
     kind = serializers.CharField()
-    parent = serializers.CharField(allow_null=True)
+    parent = serializers.CharField(allow_null=True)  # type: ignore[assignment]
 
 
 class AccountRow(RowSerializer):

@@ -14,14 +14,14 @@ class EventRow(RowSerializer):
     id = serializers.UUIDField()
     type = serializers.CharField()
     version = serializers.IntegerField()
-    source = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]
     source_key = serializers.CharField()
     stream = serializers.CharField()
     occurred_at = serializers.DateTimeField()
     recorded_at = serializers.DateTimeField()
     actor = serializers.CharField()
     delivery = serializers.UUIDField(allow_null=True)
-    data = serializers.JSONField()
+    data = serializers.JSONField()  # type: ignore[assignment]
 
 
 class RejectionRow(RowSerializer):
@@ -29,7 +29,7 @@ class RejectionRow(RowSerializer):
 
     id = serializers.UUIDField()
     recorded_at = serializers.DateTimeField()
-    source = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]
     origin = serializers.CharField()
     delivery = serializers.UUIDField(allow_null=True)
     index = serializers.IntegerField()
@@ -53,7 +53,7 @@ class DeliveryRow(RowSerializer):
 
     id = serializers.UUIDField()
     received_at = serializers.DateTimeField()
-    source = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]
     kind = serializers.CharField()
     content_type = serializers.CharField()
     actor = serializers.CharField()

@@ -84,6 +84,8 @@ def _put_in(rows: Sequence[Any], fields: Sequence[str], find: Callable[[Any], di
 class ListView(RowsView):
     """A list: filters, order, cursor pages, CSV and XLSX."""
 
+    filterset_class: ClassVar[Any] = None
+
     renderer_classes = FORMS
 
     @extend_schema(parameters=[FIELDS, FORMAT])

@@ -126,10 +126,11 @@ def _drafts(envelopes: Iterable[Envelope], body: bytes, cut: Callable[[bytes], S
     items: Items = []
     for index, envelope in enumerate(envelopes):
         draft = _plain(envelope, index) if checked else None
-        if draft is None:
-            sent = sent or cut(body)
-            draft = _careful(envelope, index, bytes(sent[index]))
-        items.append(draft)
+        if draft is not None:
+            items.append(draft)
+            continue
+        sent = sent or cut(body)
+        items.append(_careful(envelope, index, bytes(sent[index])))
     return items
 
 

@@ -35,7 +35,7 @@ Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 _NAME = re.compile(r"[a-z][a-z_]*\.[a-z][a-z_]*")
 
 
-class EventStruct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class EventStruct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """Base of every event's data: immutable, closed, and silent about what is not known."""
 
 

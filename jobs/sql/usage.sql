@@ -1,10 +1,12 @@
 -- Recomputes the roll-ups of the touched keys from segments and dated dimensions; nothing is ever added to.
 -- Needs: touched(day, cluster, account, user_id, partition). Parameter %(zone)s: the site's time zone.
+-- A day starts when its midnight comes first: where clocks go back over it (Havana, the Azores) AT TIME ZONE gives
+-- the second one, an hour before it gives the first.
 -- step: the span of days touched of each account
 CREATE TEMP TABLE touched_spans ON COMMIT DROP AS
 SELECT account, min(day) AS first_day, max(day) AS last_day,
-       (min(day)::timestamp AT TIME ZONE %(zone)s) AS span_start,
-       ((max(day) + 1)::timestamp AT TIME ZONE %(zone)s) AS span_end
+       min(day)::timestamp AT TIME ZONE %(zone)s - interval '1 hour' AS span_start,
+       (max(day) + 1)::timestamp AT TIME ZONE %(zone)s AS span_end
 FROM touched GROUP BY account
 -- step: each ended stretch of those accounts, cut to days. One index range per account, whatever the statistics
 -- say (OFFSET 0 keeps the planner from turning the join around)
@@ -24,8 +26,12 @@ CROSS JOIN LATERAL (
     SELECT * FROM jobs_segment x
     WHERE x.account = p.account AND x.end_at >= p.span_start AND x.start_at < p.span_end OFFSET 0) s
 CROSS JOIN LATERAL (
-    SELECT g.day, (g.day::timestamp AT TIME ZONE %(zone)s) AS day_start,
-           ((g.day + 1)::timestamp AT TIME ZONE %(zone)s) AS day_end
+    SELECT g.day,
+           least(g.day::timestamp AT TIME ZONE %(zone)s,
+                 (g.day::timestamp - interval '1 hour') AT TIME ZONE %(zone)s + interval '1 hour') AS day_start,
+           least((g.day + 1)::timestamp AT TIME ZONE %(zone)s,
+                 (g.day::timestamp + interval '23 hours') AT TIME ZONE %(zone)s
+                 + interval '1 hour') AS day_end
     FROM (SELECT f.day + generate_series(0, f.days) AS day
           FROM (SELECT greatest((s.start_at AT TIME ZONE %(zone)s)::date, p.first_day) AS day,
                        least((s.end_at AT TIME ZONE %(zone)s)::date, p.last_day)

@@ -101,9 +101,13 @@ def test_a_project_token_sees_its_project_only(caller: Make) -> None:
 
 
 @pytest.mark.usefixtures("books")
-@pytest.mark.parametrize("ordering", ["job_id", "-start", "end", "-submit", "position"])
-def test_pages_give_every_row_once_forwards_and_back(caller: Make, ordering: str) -> None:
+def test_pages_give_every_row_once_forwards_and_back(caller: Make) -> None:
     client = caller("read")
+    for ordering in ("job_id", "-start", "end", "-submit", "position"):
+        _pages(client, ordering)
+
+
+def _pages(client: Client, ordering: str) -> None:
     whole = ids(client.get(f"/api/v1/jobs?ordering={ordering}"))
     assert sorted(whole) == ["1", "2", "3", "4", "5"]
     address, pages = f"/api/v1/jobs?ordering={ordering}&limit=2", []
@@ -149,7 +153,7 @@ def test_large_counts_are_estimates(caller: Make, monkeypatch: pytest.MonkeyPatc
     assert body["count"] >= 4
 
 
-@pytest.mark.usefixtures("books")
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("query", "parameter"),
     [

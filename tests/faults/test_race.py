@@ -131,4 +131,4 @@ def test_a_reader_misses_nothing_of_eight_writers(hall: dict[str, str]) -> None:
     assert set(reader.keys.values()) == {1}
     assert reader.keys.keys() == set().union(*(writer.keys for writer in writers))
     assert sum(writer.written for writer in writers) == len(rows)
-    assert verify_chain().count == len(rows)
+    assert verify_chain().position == len(rows)

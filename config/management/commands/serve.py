@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -18,11 +19,12 @@ from django.db import connections
 from config.management.commands.init import prepare
 
 PR_SET_PDEATHSIG: Final = 1
+RESTART_SECONDS: Final = 2.0
 BIN: Final = Path(sys.executable).parent
 
 
 class Command(BaseCommand):
-    """Run the three processes until one ends or a signal comes."""
+    """Run the three processes until a signal comes or the web process ends."""
 
     help = "Serve on one machine: web, worker and beat. In production run them apart (deploy/)."
 
@@ -33,7 +35,7 @@ class Command(BaseCommand):
         parser.add_argument("--workers", type=int, default=2, help="web processes")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Run; exit 1 when a process ends by itself."""
+        """Run; exit 1 when the web process ends by itself."""
         prepare()
         _check_port(options["host"], options["port"])
         self.stdout.write(f"Hallbook serves on http://{options['host']}:{options['port']}/ (stop with Ctrl-C)")
@@ -41,19 +43,35 @@ class Command(BaseCommand):
         code = run(options["host"], options["port"], options["workers"])
         connections.close_all()
         if code:
-            raise CommandError("a process ended by itself; its last lines are above", returncode=1)
+            raise CommandError("the web process ended by itself; its last lines are above", returncode=1)
 
 
 def run(host: str, port: int, workers: int) -> int:
-    """Run web, worker and beat; 0 after a signal, 1 when one of them ended by itself."""
+    """Run web, worker and beat; 0 after a signal, 1 when the web process ended by itself.
+
+    A worker or beat that ends (a broken broker, kill -9) is started again: nothing is lost meanwhile.
+    """
     stopped: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda seen, _frame: stopped.append(seen))
-    processes = [_start(command) for command in _commands(host, port, workers)]
-    while not stopped and all(process.poll() is None for process in processes):
+    web, *others = _commands(host, port, workers)
+    processes = [_start(web), *(_start(command) for command in others)]
+    due = time.monotonic()
+    while not stopped and processes[0].poll() is None:
         time.sleep(0.1)
+        if time.monotonic() > due and any(process.poll() is not None for process in processes[1:]):
+            processes[1:] = [_again(*pair) for pair in zip(processes[1:], others, strict=True)]
+            due = time.monotonic() + RESTART_SECONDS
     _stop(processes)
     return 0 if stopped else 1
+
+
+def _again(process: subprocess.Popen[bytes], command: list[str]) -> subprocess.Popen[bytes]:
+    """The process itself while it runs, else a new one."""
+    if process.poll() is None:
+        return process
+    print(f"the celery {command[4]} ended ({process.returncode}) and is started again", file=sys.stderr, flush=True)
+    return _start(command)
 
 
 def _commands(host: str, port: int, workers: int) -> list[list[str]]:
@@ -61,7 +79,7 @@ def _commands(host: str, port: int, workers: int) -> list[list[str]]:
     return [
         [str(BIN / "granian"), "--interface", "wsgi", "--host", host, "--port", str(port), "--workers", str(workers),
          "--blocking-threads", "4", "--backlog", "1024", "--log-level", "warning", "--no-ws",
-         "config.wsgi:application"],
+         "--respawn-failed-workers", "config.wsgi:application"],
         [str(BIN / "celery"), "-A", "config", "--quiet", "worker", "--pool", "solo", "--loglevel", "WARNING",
          "--without-gossip", "--without-mingle"],
         [str(BIN / "celery"), "-A", "config", "--quiet", "beat", "--loglevel", "WARNING",
@@ -99,6 +117,8 @@ def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        with contextlib.suppress(ProcessLookupError):  # a web worker that had just been started again
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _check_port(host: str, port: int) -> None:
