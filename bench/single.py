@@ -16,10 +16,11 @@ from bench.base import Figures, Measured, dsn, median, own_database, owner_sql, 
 from bench.server import cpu_seconds, running
 
 CLIENTS: Final = 8
+# No colon in it: pgbench would take what follows for a variable.
 INSERT: Final = """
 INSERT INTO events_delivery (shard, received_at, id, source, kind, content_type, headers, body, sha256, actor)
-VALUES (0, clock_timestamp(), gen_random_uuid(), 'slurmdbd:pod-a', 'cloudevents', 'application/cloudevents+json',
-        '{}', '%(body)s', decode('%(sha)s', 'hex'), 'token:bench');
+VALUES (0, clock_timestamp(), gen_random_uuid(), 'slurmdbd', 'cloudevents', 'application/cloudevents+json',
+        '{}', '\\x%(body)s', '\\x%(sha)s', 'token');
 """
 
 
@@ -72,7 +73,7 @@ def _pgbench(seconds: int) -> float:
     tool = program("pgbench")
     if tool is None:
         return 0.0
-    body = data.cloud_event(next(data.jobs(1)), "w-000000000").decode()
+    body = data.cloud_event(next(data.jobs(1)), "w-000000000").hex()
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "insert.sql"
         script.write_text(" ".join((INSERT % {"body": body, "sha": "00" * 32}).split()) + "\n")

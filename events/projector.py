@@ -15,7 +15,8 @@ from typing import Any, Final
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connections, models, transaction
 
-__all__ = ["BATCH", "Batch", "Group", "advance", "catch_up", "groups", "position", "register", "retry_parked"]
+__all__ = ["BATCH", "Batch", "Group", "advance", "catch_up", "groups", "position", "register", "retry_parked",
+           "stale"]  # fmt: skip
 
 log = logging.getLogger("hallbook.projector")
 BATCH: Final = 200_000
@@ -143,6 +144,14 @@ def position(group: Group, *, using: str = DEFAULT_DB_ALIAS) -> int:
         )
         row = cursor.fetchone()
         return int(row[0]) if row else 0
+
+
+def stale(*, using: str = DEFAULT_DB_ALIAS) -> list[Group]:
+    """Groups whose rules changed since their tables were made: they serve as they are until they are rebuilt."""
+    with connections[using].cursor() as cursor:
+        cursor.execute("SELECT group_name, version FROM events_progress WHERE shard = %s", [settings.SHARD])
+        versions = dict(cursor.fetchall())
+    return [group for group in groups() if versions.get(group.name, group.version) != group.version]
 
 
 def advance(group: Group, *, batch: int = BATCH, using: str = DEFAULT_DB_ALIAS) -> bool:

@@ -12,6 +12,8 @@ from django.conf import settings
 from django.db import OperationalError, connection, transaction
 
 from events import deliveries, projector
+from events.append import LogBusy
+from events.rebuild import rebuild
 
 log = logging.getLogger("hallbook.tasks")
 NUDGE_SECONDS: Final = 0.2
@@ -25,6 +27,8 @@ DRAIN_LOCK: Final = 7_240_001
 def catch_up() -> None:
     """Take in pending deliveries and apply them, until nothing is left. One worker at a time does it.
 
+    A group whose rules changed with the code is rebuilt first; its old tables serve meanwhile.
+
     Another worker that finds it being done returns at once: the one at work looks again before it ends.
     """
     with connection.cursor() as cursor:
@@ -32,10 +36,12 @@ def catch_up() -> None:
         if not cursor.fetchone()[0]:
             return
         try:
+            if old := projector.stale():
+                rebuild(old)
             while deliveries.drain():
                 projector.catch_up()
             projector.catch_up()
-        except OperationalError as error:  # the next beat tick tries again
+        except (OperationalError, LogBusy) as error:  # the next beat tick tries again
             log.warning("catching up was cut short: %s", error)
         finally:
             _unlock(cursor)

@@ -39,6 +39,15 @@ def test_quiet_on_site_and_no_wider_than_the_screen(visitor: Any, width: int, th
         assert one.noise == []
 
 
+@pytest.mark.parametrize("width", [320, 700, 800, 1000, 1200])
+def test_no_width_between_makes_the_page_scroll_sideways(visitor: Any, width: int) -> None:
+    with visitor(width) as one:
+        one.sign_in()
+        one.go(OCTOBER)
+        one.drawn()
+        assert one.page.evaluate(SIDEWAYS) <= 0
+
+
 @pytest.mark.parametrize(("width", "theme"), LOOKS)
 def test_axe_finds_nothing(visitor: Any, width: int, theme: str) -> None:
     with visitor(width, theme) as one:

@@ -224,7 +224,9 @@ def test_links_of_tables_lead_to_the_same_figures(admin: Client) -> None:
         found = [unescape(link) for link in re.findall(r'href="(/api/v1/reports/[^"]*)"', html)]
         assert len(found) == 9
         for link in found:
-            assert admin.get(link).status_code == 200, link
+            response = admin.get(link)
+            assert response.status_code == 200, link
+            response.close()
     answer = admin.get([link for link in found if "group_by=project%2Cuser" in link and "format" not in link][-1])
     assert "atlas" in json.dumps(answer.json()["rows"])
 
