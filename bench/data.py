@@ -66,8 +66,7 @@ def cloud_event(data: dict[str, Any], key: str, source: str = "slurmdbd:pod-a") 
 def bodies(count: int, per_body: int, *, mixed: bool = False, tag: str = "a") -> list[bytes]:
     """NDJSON bodies of `per_body` events each."""
     events = [
-        cloud_event(data, f"{tag}-{index:07d}-{data['state']}")
-        for index, data in enumerate(jobs(count, mixed=mixed))
+        cloud_event(data, f"{tag}-{index:07d}-{data['state']}") for index, data in enumerate(jobs(count, mixed=mixed))
     ]
     return [b"\n".join(events[at : at + per_body]) for at in range(0, count, per_body)]
 

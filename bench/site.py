@@ -18,6 +18,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+
 class Plain(models.Model):
     """An event as one would write it down without an event store."""
 

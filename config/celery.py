@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
 from celery import Celery
+from celery.platforms import SecurityWarning
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
@@ -29,6 +31,9 @@ def _transport(url: str, home: Path) -> dict[str, Any]:
         return {"visibility_timeout": 600, "unacked_restore_interval": 2, "unacked_restore_throttle": 1}
     return {}
 
+
+# Whoever starts `serve` as root has chosen so, and web runs as root too: Celery's long warning tells nothing new.
+warnings.filterwarnings("ignore", category=SecurityWarning)
 
 app = Celery("hallbook")
 app.conf.update(

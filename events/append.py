@@ -18,8 +18,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connections, transaction
+
 from events.types import REGISTRY, EventStruct
-from events.wire import EVENT_COLUMNS, KEY_COLUMNS, event_rows, event_tails, key_rows
+from events.wire import EVENT_COLUMNS, KEY_COLUMNS, Fact, event_rows, event_tails, key_rows
 
 __all__ = ["Claim", "ClaimTaken", "Fact", "LogBusy", "Outcome", "StreamMoved", "append", "digest_of", "fact", "key_of"]
 
@@ -39,22 +40,6 @@ UPDATE events_head SET position = %(upto)s, hash = %(hash)s WHERE shard = %(shar
 
 _canonical = msgspec.json.Encoder(order="sorted")
 _ENTRY = struct.Struct(">q32s").pack
-
-
-class Fact(NamedTuple):
-    """One event ready to be appended. `data` is sorted compact JSON; times are microseconds since 1970 UTC."""
-
-    key: bytes
-    digest: bytes
-    source: str
-    source_key: str
-    type: str
-    version: int
-    stream: str
-    occurred_us: int
-    actor: str
-    delivery: uuid.UUID | None
-    data: bytes
 
 
 class Outcome(NamedTuple):
@@ -121,9 +106,7 @@ def fact(
     stream = kind.stream(data)
     digest = digest_of(source, source_key, kind.name, kind.version, stream, occurred_us, actor, body)
     key = key_of(source, source_key)
-    return Fact(
-        key, digest, source, source_key, kind.name, kind.version, stream, occurred_us, actor, delivery, body
-    )
+    return Fact(key, digest, source, source_key, kind.name, kind.version, stream, occurred_us, actor, delivery, body)
 
 
 def append(
@@ -209,10 +192,7 @@ def _known(cursor: Any, facts: Sequence[Fact], indexes: list[int]) -> dict[int, 
     stored = {index: found[facts[index].key] for index in indexes if facts[index].key in found}
     doubtful = {at: index for index, (at, digest) in stored.items() if digest != facts[index].digest}
     conflicts = _conflicts(cursor, facts, doubtful) if doubtful else set()
-    return {
-        index: Outcome("conflict" if index in conflicts else "duplicate", at)
-        for index, (at, _) in stored.items()
-    }
+    return {index: Outcome("conflict" if index in conflicts else "duplicate", at) for index, (at, _) in stored.items()}
 
 
 def _copy(cursor: Any, table: str, columns: Sequence[str], rows: bytes) -> None:

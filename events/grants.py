@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.db import connections
+from django.db import connections, transaction
 
 APPEND_ONLY = ("events_event", "events_eventkey", "events_block", "events_seal")
 """Tables whose rows never change; the database itself refuses it, by trigger and by grant."""
@@ -26,7 +26,7 @@ def grant_schema(schema: str, using: str) -> None:
     owner, role = connections[using].settings_dict["USER"], settings.DATABASES["default"]["USER"]
     if not role or owner == role:
         return
-    with connections[using].cursor() as cursor:
+    with transaction.atomic(using=using), connections[using].cursor() as cursor:  # never more rights in between
         quoted = connections[using].ops.quote_name(role)
         cursor.execute(f"GRANT USAGE ON SCHEMA {schema} TO {quoted}")
         cursor.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {quoted}")

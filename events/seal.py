@@ -78,6 +78,8 @@ def verify_chain(
             at = upto
         if (at, chain) != (head, root):
             raise Damage(f"the head says position {head}, the last block ends at {at}")
+        if stray := _after(cursor, head):
+            raise Damage(f"position {stray} lies after the head: it was not written by an append")
     return Sealed(head, count, root)
 
 
@@ -85,6 +87,15 @@ def _head(cursor: Any) -> tuple[int, bytes]:
     cursor.execute("SELECT position, hash FROM events_head WHERE shard = %s", [settings.SHARD])
     row = cursor.fetchone()
     return (int(row[0]), bytes(row[1])) if row else (0, b"")
+
+
+def _after(cursor: Any, head: int) -> int | None:
+    """First position of an event after the head; None when there is none."""
+    cursor.execute(
+        "SELECT min(position) FROM events_event WHERE shard = %s AND position > %s", [settings.SHARD, head]
+    )
+    found: int | None = cursor.fetchone()[0]
+    return found
 
 
 def _origin(cursor: Any, since: int) -> tuple[int, bytes]:

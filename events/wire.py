@@ -10,9 +10,9 @@ import struct
 import uuid
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Final, NamedTuple
 
-__all__ = ["EVENT_COLUMNS", "KEY_COLUMNS", "Writable", "event_rows", "event_tails", "key_rows"]
+__all__ = ["EVENT_COLUMNS", "KEY_COLUMNS", "Fact", "event_rows", "event_tails", "key_rows"]
 
 SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 TRAILER: Final = b"\xff\xff"
@@ -27,10 +27,12 @@ _KEY: Final = struct.Struct(">hihi16siqi32s").pack
 _LENGTH: Final = struct.Struct(">i").pack
 _JSON: Final = struct.Struct(">ib").pack
 _JSONB_VERSION: Final = 1
+_NULL: Final = _LENGTH(-1)
+_SIXTEEN: Final = _LENGTH(16)
 
 
-class Writable(Protocol):
-    """What of a fact goes into its row."""
+class Fact(NamedTuple):
+    """One event ready to be appended. `data` is sorted compact JSON; times are microseconds since 1970 UTC."""
 
     key: bytes
     digest: bytes
@@ -45,7 +47,7 @@ class Writable(Protocol):
     data: bytes
 
 
-def event_tails(facts: Iterable[Writable]) -> list[bytes]:
+def event_tails(facts: Iterable[Fact]) -> list[bytes]:
     """Everything of the rows of events_event after position and time of recording.
 
     Raises ValueError for text that is no UTF-8.
@@ -54,7 +56,8 @@ def event_tails(facts: Iterable[Writable]) -> list[bytes]:
     for item in facts:
         key, stream, data = item.source_key.encode(), item.stream.encode(), item.data
         tails.append(
-            _same(item.source, item.type, item.version, item.actor, item.delivery)
+            _same(item.source, item.type, item.version, item.actor)
+            + (_NULL if item.delivery is None else _SIXTEEN + item.delivery.bytes)
             + _TIMES(16, item.key, 8, item.occurred_us - YEAR_2000_US, len(key))
             + key
             + _LENGTH(len(stream))
@@ -66,11 +69,9 @@ def event_tails(facts: Iterable[Writable]) -> list[bytes]:
 
 
 @lru_cache(maxsize=256)
-def _same(source: str, type_: str, version: int, actor: str, delivery: uuid.UUID | None) -> bytes:
+def _same(source: str, type_: str, version: int, actor: str) -> bytes:
     """The fields that most rows of a batch share."""
-    words = b"".join(_text(word) for word in (source, type_))
-    brought = _LENGTH(-1) if delivery is None else _LENGTH(16) + delivery.bytes
-    return words + struct.pack(">ih", 2, version) + _text(actor) + brought
+    return _text(source) + _text(type_) + struct.pack(">ih", 2, version) + _text(actor)
 
 
 def _text(word: str) -> bytes:
@@ -85,11 +86,10 @@ def event_rows(tails: Sequence[bytes], shard: int, first: int, recorded_us: int)
     return b"".join((SIGNATURE, *rows, TRAILER))
 
 
-def key_rows(facts: Iterable[Writable], shard: int, first: int) -> bytes:
+def key_rows(facts: Iterable[Fact], shard: int, first: int) -> bytes:
     """A whole COPY of events_eventkey."""
     width = len(KEY_COLUMNS)
     rows = [
-        _KEY(width, 2, shard, 16, item.key, 8, position, 32, item.digest)
-        for position, item in enumerate(facts, first)
+        _KEY(width, 2, shard, 16, item.key, 8, position, 32, item.digest) for position, item in enumerate(facts, first)
     ]
     return b"".join((SIGNATURE, *rows, TRAILER))

@@ -6,7 +6,8 @@ A stream is folded whole whenever it is touched, so late, reordered and correcte
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date
 from typing import Any, Final
 
@@ -75,27 +76,31 @@ def _refold(batch: Batch, touch: str, zone: str) -> None:
     if cursor.fetchone()[0]:
         cursor.execute(touch, {"zone": zone})
         for table in ("jobs_segment", "jobs_attempt", "jobs_job"):
-            cursor.execute(
-                f"DELETE FROM {table} r USING touched_streams t WHERE r.stream = t.stream AND t.known"
-            )
+            cursor.execute(f"DELETE FROM {table} r USING touched_streams t WHERE r.stream = t.stream AND t.known")
+    found = _streams(batch)
     jobs: list[rows.Row] = []
-    attempts: list[rows.Row] = []
     segments: list[rows.Row] = []
-    for stream, sightings in _streams(batch):
-        _, cluster, raw = stream.split("/", 2)
-        for job in fold(sightings):
-            jobs.append(rows.job_row(stream, cluster, raw, job))
-            for attempt in job.attempts:
-                row = rows.attempt_row(stream, cluster, raw, job, attempt)
-                attempts.append(row)
-                segments.extend(rows.segment_rows(row[0], stream, cluster, job, attempt))
-    _copy(cursor, "jobs_job", rows.JOB, rows.JOB_TYPES, jobs)
-    _copy(cursor, "jobs_attempt", rows.ATTEMPT, rows.ATTEMPT_TYPES, attempts)
-    _copy(cursor, "jobs_segment", rows.SEGMENT, rows.SEGMENT_TYPES, segments)
+    # The widest rows are sent while the fold goes on, so that the server works beside it.
+    with _copying(cursor, "jobs_attempt", rows.ATTEMPT, rows.ATTEMPT_TYPES) as write:
+        for stream, sightings in found.items():
+            _, cluster, raw = stream.split("/", 2)
+            for job in fold(sightings):
+                jobs.append(rows.job_row(stream, cluster, raw, job))
+                for attempt in job.attempts:
+                    row = rows.attempt_row(stream, cluster, raw, job, attempt)
+                    write(row)
+                    segments.extend(rows.segment_rows(row[0], stream, cluster, job, attempt))
+    for table, columns, types, data in (
+        ("jobs_job", rows.JOB, rows.JOB_TYPES, jobs),
+        ("jobs_segment", rows.SEGMENT, rows.SEGMENT_TYPES, segments),
+    ):
+        with _copying(cursor, table, columns, types) as write:
+            for row in data:
+                write(row)
     cursor.execute(touch, {"zone": zone})
 
 
-def _streams(batch: Batch) -> Iterator[tuple[str, list[Sighting]]]:
+def _streams(batch: Batch) -> dict[str, list[Sighting]]:
     """Each touched stream with all its visible events up to the end of the range.
 
     Streams that are new in this range are read in one pass over the range; of the others all events are
@@ -121,17 +126,21 @@ def _streams(batch: Batch) -> Iterator[tuple[str, list[Sighting]]]:
         for stream, position, source, key, kind, version, occurred, data in chunk:
             body: Any = decoders[kind](data) if version == newest[kind] else REGISTRY.load(kind, version, data)
             found.setdefault(stream, []).append(Sighting(position, source, key, kind, occurred, body))
-    yield from found.items()
+    return found
 
 
-def _copy(cursor: Any, table: str, columns: tuple[str, ...], types: tuple[str, ...], data: list[rows.Row]) -> None:
-    if not data:
-        return
+@contextmanager
+def _copying(
+    cursor: Any, table: str, columns: tuple[str, ...], types: tuple[str, ...]
+) -> Iterator[Callable[[rows.Row], None]]:
+    """Gives a function that sends one row to a table by binary COPY."""
     names = ", ".join(f'"{name}"' for name in columns)
-    with cursor.copy(f"COPY {table} ({names}) FROM STDIN (FORMAT BINARY)") as copy:
+    with (
+        cursor.db.wrap_database_errors,
+        cursor.copy(f"COPY {table} ({names}) FROM STDIN (FORMAT BINARY)") as copy,
+    ):
         copy.set_types(types)
-        for row in data:
-            copy.write_row(row)
+        yield copy.write_row
 
 
 # --- dimensions ------------------------------------------------------------------------------------------------
@@ -174,18 +183,13 @@ def _projects(batch: Batch) -> None:
         points.setdefault(data.project, []).append((day, position, data.parent))
     parents = {project: intervals(found) for project, found in points.items()}
     places = [
-        (project, start, end, list(path))
-        for project, pieces in paths(parents).items()
-        for start, end, path in pieces
+        (project, start, end, list(path)) for project, pieces in paths(parents).items() for start, end, path in pieces
     ]
     batch.cursor.execute("DELETE FROM jobs_project")
     batch.cursor.execute("DELETE FROM jobs_projectplace")
     batch.cursor.executemany(
         "INSERT INTO jobs_project (code, title, kind, parent) VALUES (%s, %s, %s, %s)",
-        [
-            (code, _title(declared.get(code), code), _kind(declared.get(code)), _now(parents[code]))
-            for code in parents
-        ],
+        [(code, _title(declared.get(code), code), _kind(declared.get(code)), _now(parents[code])) for code in parents],
     )
     batch.cursor.executemany(
         "INSERT INTO jobs_projectplace (project, from_day, to_day, path) VALUES (%s, %s, %s, %s)", places

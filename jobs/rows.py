@@ -2,42 +2,47 @@
 
 from __future__ import annotations
 
+import struct
 import uuid
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from events.derive.attempts import Attempt, Job, Segment
 
 SPACE: Final = uuid.UUID("6f0f4e8e-6f0e-5f0b-9d53-5a5a3c1d9e10")
 """Namespace of the uuid5 keys of jobs and attempts."""
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+YEAR_2000: Final = 946_684_800
+"""The server counts the microseconds of an instant from here (epoch seconds)."""
+_TEXT_OID: Final = 25
+_INT4_OID: Final = 23
 
+# Types as they go over the wire: an instant is a whole number there, an array is packed once for all equal ones.
 JOB: Final = ("id", "stream", "cluster", "job_id", "seq", "array_job_id", "array_task", "het_job_id", "het_offset",
               "account", "user_id", "partition", "qos", "name", "comment", "submit", "eligible", "start", "end",
               "state", "reason", "limit_seconds", "attempts", "position")  # fmt: skip
 JOB_TYPES: Final = ("uuid", "text", "text", "text", "int4", "text", "text", "text", "int4", "text", "text", "text",
-                    "text", "text", "text", "timestamptz", "timestamptz", "timestamptz", "timestamptz", "text",
+                    "text", "text", "text", "int8", "int8", "int8", "int8", "text",
                     "text", "int8", "int4", "int8")  # fmt: skip
 ATTEMPT: Final = ("id", "stream", "job", "cluster", "job_id", "number", "record", "account", "user_id", "partition",
                   "qos", "submit", "eligible", "start_at", "end_at", "state", "reason", "exit_code", "exit_signal",
                   "nodes", "cpus", "gpus", "node_list", "suspended_seconds", "energy_j", "confirmed", "disagree",
                   "corrected", "sources", "position")  # fmt: skip
 ATTEMPT_TYPES: Final = ("uuid", "text", "uuid", "text", "text", "int4", "int8", "text", "text", "text", "text",
-                        "timestamptz", "timestamptz", "timestamptz", "timestamptz", "text", "text", "int4", "int4",
+                        "int8", "int8", "int8", "int8", "text", "text", "int4", "int4",
                         "int4", "int4", "int4", "text", "int8", "int8", "bool", "bool", "bool", "text",
                         "int8")  # fmt: skip
 SEGMENT: Final = ("attempt", "seq", "stream", "cluster", "account", "user_id", "partition", "start_at", "end_at",
                   "nodes", "cpus", "gpus", "classes", "units", "suspended_seconds", "opening", "closing",
                   "job_opening", "job_closing")  # fmt: skip
-SEGMENT_TYPES: Final = ("uuid", "int4", "text", "text", "text", "text", "text", "timestamptz", "timestamptz", "int4",
-                        "int4", "int4", "text[]", "int4[]", "int8", "bool", "bool", "bool", "bool")  # fmt: skip
+SEGMENT_TYPES: Final = ("uuid", "int4", "text", "text", "text", "text", "text", "int8", "int8", "int4",
+                        "int4", "int4", "bytea", "bytea", "int8", "bool", "bool", "bool", "bool")  # fmt: skip
 Row = tuple[Any, ...]
 
 
-def instant(seconds: int | None) -> datetime | None:
-    """Epoch seconds as an instant."""
-    return None if seconds is None else EPOCH + timedelta(seconds=seconds)
+def instant(seconds: int | None) -> int | None:
+    """Epoch seconds as the server's instant."""
+    return None if seconds is None else (seconds - YEAR_2000) * 1_000_000
 
 
 def job_row(stream: str, cluster: str, raw: str, job: Job) -> Row:
@@ -57,6 +62,7 @@ def _ended(job: Job) -> bool:
     return job.state not in ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED")
 
 
+@lru_cache(maxsize=64)
 def job_key(stream: str, seq: int) -> uuid.UUID:
     """Key of the seq-th job of a stream."""
     return uuid.uuid5(SPACE, f"{stream}#{seq}")
@@ -88,10 +94,11 @@ def segment_rows(attempt_id: uuid.UUID, stream: str, cluster: str, job: Job, att
     for seq, segment in enumerate(attempt.segments):
         closing = seq == last and segment.end is not None
         classes, units = resource_classes(segment)
+        held = packed_texts(tuple(classes)), packed_numbers(tuple(units))
         yield (
             attempt_id, seq, stream, cluster, attempt.account or "", attempt.user or "", attempt.partition or "",
             instant(segment.start), instant(segment.end), segment.nodes or 0, segment.cpus or 0, segment.gpus or 0,
-            classes, units, attempt.suspended_seconds if closing else 0, seq == 0, closing,
+            *held, attempt.suspended_seconds if closing else 0, seq == 0, closing,
             seq == 0 and attempt.number == job.attempts[0].number, closing and final,
         )  # fmt: skip
 
@@ -109,3 +116,23 @@ def resource_classes(segment: Segment) -> tuple[list[str], list[int]]:
         typed, rest = [], segment.gpus
     found = typed + ([("gpu", rest)] if rest else [])
     return [name for name, _ in found], [count for _, count in found]
+
+
+@lru_cache(maxsize=4096)
+def packed_texts(words: tuple[str, ...]) -> bytes:
+    """A text[] as it goes over the wire."""
+    return _packed(_TEXT_OID, [word.encode() for word in words])
+
+
+@lru_cache(maxsize=4096)
+def packed_numbers(numbers: tuple[int, ...]) -> bytes:
+    """An int4[] as it goes over the wire. Raises struct.error for a number that is none."""
+    return _packed(_INT4_OID, [struct.pack(">i", number) for number in numbers])
+
+
+def _packed(oid: int, items: Sequence[bytes]) -> bytes:
+    if not items:
+        return struct.pack(">iii", 0, 0, oid)
+    return struct.pack(">iiiii", 1, 0, oid, len(items), 1) + b"".join(
+        struct.pack(">i", len(item)) + item for item in items
+    )

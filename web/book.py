@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from events import reports
@@ -49,7 +50,7 @@ class Shelf:
         return self.site.zone
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Book:
     """Figures of one view. main: the measure that the chart and the shares are about."""
 
@@ -81,11 +82,12 @@ class Book:
         """Nothing ran, started or ended."""
         return not any(self.total[name] for name in ("attempts", *ADDITIVE))
 
-    @property
+    @cached_property
     def pieces(self) -> list[Piece]:
         """The buckets of the view."""
         return ranges.pieces(self.asked.days, self.shelf.zone)
 
+    @cached_property
     def slots(self) -> dict[str, str]:
         """Group -> colour slot: the five largest in order of the main measure, then `other`."""
         used = [row for row in self.groups.rows if row[self.main]]
@@ -93,6 +95,7 @@ class Book:
         names = [row[self.asked.group] for row in used]
         return {name: SLOTS[n] if n < len(SLOTS) else OTHER for n, name in enumerate(names)}
 
+    @cached_property
     def by_bucket(self) -> dict[str, Row]:
         """Bucket -> its additive measures over all groups; buckets without use are left out."""
         return _sums(self.over_time.rows, lambda row: row[self.asked.days.bucket], ADDITIVE)

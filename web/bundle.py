@@ -49,7 +49,8 @@ def _make(path: Path) -> None:
     """Write beside and rename, so that other processes see all of it or nothing."""
     import vl_convert
 
-    script = f"{vl_convert.javascript_bundle()}\nwindow.hallbookTheme={page_theme()};\n"
+    vega = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its stub forgets the default
+    script = f"{vega}\nwindow.hallbookTheme={page_theme()};\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(gzip.compress(script.encode(), 9, mtime=0))

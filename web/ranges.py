@@ -65,12 +65,18 @@ class Piece:
 
 
 def default(span: Span, zone: ZoneInfo, today: date) -> Days:
-    """The last 7 days when they hold use, else the last 7 days up to the last use there is."""
+    """The last 7 days when they hold use, else the last 7 days up to the last use there is.
+
+    It starts no earlier than the books do: a new installation sees its first day by hours.
+    """
     latest = Days(today - 6 * DAY, today)
-    if span is None or span[1] > midnight(latest.first, zone):
+    if span is None:
         return latest
+    begun = span[0].astimezone(zone).date()
+    if span[1] > midnight(latest.first, zone):
+        return Days(min(today, max(begun, latest.first)), today)
     last = _last_day(span, zone)
-    return Days(last - 6 * DAY, last)
+    return Days(max(begun, last - 6 * DAY), last)
 
 
 def offers(span: Span, zone: ZoneInfo, today: date) -> list[tuple[str, Days]]:

@@ -191,7 +191,7 @@ def _legend(found: Book) -> list[Key]:
     """Series in stacking order with their totals; small ones together as other."""
     group, main = found.asked.group, found.main
     sums = {row[group]: row[main] for row in found.groups.rows}
-    slots = found.slots()
+    slots = found.slots
     keys = [
         Key(usagetables.KEYS[slot], usagetables.group_name(name), figures.key_hours(sums[name]))
         for name, slot in slots.items()
@@ -205,7 +205,7 @@ def _legend(found: Book) -> list[Key]:
 def _stack(found: Book) -> Stack:
     bucket, unit = found.asked.days.bucket, usagetables.LONG[found.main]
     pieces = found.pieces
-    missing = [p.text for p in pieces if p.name not in found.by_bucket() and not found.known(p) and p.start < found.cut]
+    missing = [p.text for p in pieces if p.name not in found.by_bucket and not found.known(p) and p.start < found.cut]
     text = f"{unit} per {bucket} by {found.asked.group}, {found.asked.days.text}; figures in the table By {bucket}"
     heads = bucket.capitalize(), asked.GROUPS[found.asked.group]
     return Stack(text, unit, *heads, [p.text for p in pieces], _series(found), missing)
@@ -213,7 +213,7 @@ def _stack(found: Book) -> Stack:
 
 def _series(found: Book) -> Sequence[Series]:
     bucket, group, main = found.asked.days.bucket, found.asked.group, found.main
-    slots = found.slots()
+    slots = found.slots
     sums: dict[str, dict[str, int]] = {}
     for row in found.over_time.rows:
         if row[main]:

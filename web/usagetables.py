@@ -58,7 +58,7 @@ def _measures(row: Row | None) -> list[Cell]:
 def by_bucket(book: Book) -> Table:
     """Use by day (or hour, week, month): additive measures with their proven total."""
     bucket = book.asked.days.bucket
-    pieces, found = book.pieces, book.by_bucket()
+    pieces, found = book.pieces, book.by_bucket
     rows: list[list[Cell]] = []
     for state, run in groupby(pieces, key=lambda piece: _state(book, piece, found)):
         rows += _run(book, state, list(run), found)
@@ -85,8 +85,11 @@ def _state(book: Book, piece: Piece, found: Mapping[str, Row]) -> str:
 def _run(book: Book, state: str, run: Sequence[Piece], found: Mapping[str, Row]) -> list[list[Cell]]:
     """Rows of neighbouring buckets in one state; a long run without use is one row."""
     if state != "use" and len(run) > MOST_EMPTY:
-        text, tag = f"{run[0].text} to {run[-1].text}", _number_of(len(run), book.asked.days.bucket)
-        return [[label(text, tag=tag), *_lack(state)]]
+        bucket = book.asked.days.bucket
+        text = f"{run[0].text} to {run[-1].text}"
+        if bucket == "day":
+            text = figures.days(run[0].days.first, run[-1].days.last)
+        return [[label(text, tag=_number_of(len(run), bucket)), *_lack(state)]]
     if state == "use":
         return [[_piece_label(book, piece), *_measures(found[piece.name])] for piece in run]
     return [[label(piece.text), *_lack(state)] for piece in run]
@@ -120,7 +123,7 @@ def by_group(book: Book) -> Table:
     asked = book.asked
     rows = _sorted(book)
     shown = rows if asked.every or len(rows) <= MOST_ROWS + 1 else rows[:MOST_ROWS]
-    slots = book.slots()
+    slots = book.slots
     cells = [_group_row(book, row, slots) for row in shown]
     if rows[len(shown) :]:
         cells.append(_folded(book, rows[len(shown) :]))
@@ -150,9 +153,7 @@ def _extended(book: Book) -> list[Row]:
     waits = {row[group]: row["wait_seconds_p50"] for row in book.waits.rows}
     costs = {row[group]: row["amount"]["amount"] for row in book.costs.rows} if book.costs else {}
     # A group without any priced or priceable use has no row of costs: it cost nothing.
-    return [
-        {**row, "wait": waits.get(row[group]), "cost": costs.get(row[group], "0.00")} for row in book.groups.rows
-    ]
+    return [{**row, "wait": waits.get(row[group]), "cost": costs.get(row[group], "0.00")} for row in book.groups.rows]
 
 
 def _sorted(book: Book) -> list[Row]:

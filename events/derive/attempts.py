@@ -33,6 +33,9 @@ _LINKS: Final = frozenset({"REQUEUED", "PREEMPTED", "NODE_FAIL", "RESIZING"})
 _REUSED_SECONDS: Final = 30 * 86_400
 _NEVER: Final = float("inf")
 _SIZES: Final[tuple[str, ...]] = ("nodes", "cpus", "gpus")
+_MOST: Final = 2**31 - 1
+_LIMITS: Final[dict[str, int]] = {**dict.fromkeys(_SIZES, _MOST), **dict.fromkeys(("start", "end"), 253402300799)}
+"""Largest values of corrected fields, as of reported ones; what lies above is no value."""
 _INHERITED: Final = ("array_job_id", "array_task", "het_job_id", "het_offset", "account", "user", "partition",
                      "qos", "name", "comment", "limit_seconds", "node_list", "energy_j")  # fmt: skip
 """What an earlier record of the same job or attempt still says when the last one does not."""
@@ -293,6 +296,8 @@ def _cut_segments(run: list[Record]) -> tuple[tuple[Segment, ...], int, bool]:
 
 def _size(data: JobReported, start: int, end: int | None) -> Segment:
     types = _parse_types(data.gpu_types) if data.gpu_types else ()
+    if types and sum(count for _, count in types) > _MOST:
+        types = ()
     gpus = sum(count for _, count in types) if data.gpus is None and types else data.gpus
     return Segment(start, end, data.nodes, data.cpus, gpus, types)
 
@@ -363,7 +368,8 @@ def _read_values(corrections: Iterable[RecordCorrected]) -> dict[str, Any]:
         if one.field in ("account", "partition"):
             values[one.field] = one.new or None
         elif _is_count(one.new):
-            values[one.field] = int(one.new)
+            if int(one.new) <= _LIMITS.get(one.field, 2**53):
+                values[one.field] = int(one.new)
         elif not one.new and one.field != "start":  # an attempt without a start is none
             values[one.field] = None
     return values

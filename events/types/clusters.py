@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 from msgspec import Meta
 
-from events.types.jobs import Count, Name
+from events.types.jobs import Name, Size
 from events.types.registry import EventStruct, event
 
 
@@ -18,6 +19,12 @@ class SiteDeclared(EventStruct, frozen=True):
     timezone: Annotated[str, Meta(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9_+/-]+$")]
     currency: Annotated[str, Meta(pattern=r"^[A-Z]{3}$")]
 
+    def __post_init__(self) -> None:
+        try:
+            ZoneInfo(self.timezone)
+        except (KeyError, ValueError, OSError):
+            raise ValueError(f"timezone {self.timezone!r} is not in the tz database (such as Europe/Berlin)") from None
+
 
 @event("cluster.declared", stream=lambda e: f"cluster/{e.cluster}")
 class ClusterDeclared(EventStruct, frozen=True):
@@ -25,4 +32,4 @@ class ClusterDeclared(EventStruct, frozen=True):
 
     cluster: Name
     scheduler: Annotated[str, Meta(pattern=r"^(slurm|kubernetes|other)$")] = "slurm"
-    gpus: Count | None = None
+    gpus: Size | None = None

@@ -13,6 +13,10 @@ Short = Annotated[str, Meta(max_length=400)]
 Epoch = Annotated[int, Meta(ge=0, le=253402300799)]
 """Whole seconds since 1970-01-01 UTC, as Slurm counts them (up to the year 9999)."""
 Count = Annotated[int, Meta(ge=0, le=2**53)]
+Size = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+"""A count of things: what an integer column holds. An event that no projection can store stops the books."""
+Exit = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Native = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 State = Literal["PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "REQUEUED", "PREEMPTED", "RESIZING", "COMPLETED",
                 "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE", "BOOT_FAIL", "REVOKED",
                 "CONFIGURING", "STAGE_OUT", "STOPPED", "SIGNALING", "SPECIAL_EXIT", "REQUEUE_FED", "REQUEUE_HOLD",
@@ -36,12 +40,12 @@ class JobReported(EventStruct, frozen=True):
     eligible: Epoch | None = None
     start: Epoch | None = None
     end: Epoch | None = None
-    record: Annotated[int, Meta(ge=0)] | None = None
+    record: Native | None = None
     """Native number of the accounting record (Slurm's DBIndex)."""
     array_job_id: Name | None = None
     array_task: Name | None = None
     het_job_id: Name | None = None
-    het_offset: Count | None = None
+    het_offset: Size | None = None
     account: Name | None = None
     user: Annotated[str, Meta(min_length=1, max_length=200, extra={"mark": PERSON})] | None = None
     partition: Short | None = None
@@ -49,11 +53,11 @@ class JobReported(EventStruct, frozen=True):
     name: Annotated[str, Meta(max_length=20_000, extra={"mark": TEXT})] | None = None
     comment: Annotated[str, Meta(max_length=20_000, extra={"mark": TEXT})] | None = None
     reason: Short | None = None
-    exit_code: int | None = None
-    exit_signal: int | None = None
-    nodes: Count | None = None
-    cpus: Count | None = None
-    gpus: Count | None = None
+    exit_code: Exit | None = None
+    exit_signal: Exit | None = None
+    nodes: Size | None = None
+    cpus: Size | None = None
+    gpus: Size | None = None
     gpu_types: tuple[Short, ...] = ()
     node_list: Annotated[str, Meta(max_length=200_000)] | None = None
     suspended_seconds: Count | None = None
@@ -72,13 +76,13 @@ class StepReported(EventStruct, frozen=True):
     submit: Epoch | None = None
     start: Epoch | None = None
     end: Epoch | None = None
-    record: Annotated[int, Meta(ge=0)] | None = None
+    record: Native | None = None
     name: Annotated[str, Meta(max_length=20_000, extra={"mark": TEXT})] | None = None
-    exit_code: int | None = None
-    exit_signal: int | None = None
-    nodes: Count | None = None
-    cpus: Count | None = None
-    gpus: Count | None = None
+    exit_code: Exit | None = None
+    exit_signal: Exit | None = None
+    nodes: Size | None = None
+    cpus: Size | None = None
+    gpus: Size | None = None
     gpu_types: tuple[Short, ...] = ()
     node_list: Annotated[str, Meta(max_length=200_000)] | None = None
     energy_j: Count | None = None

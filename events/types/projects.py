@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated
 
 from msgspec import Meta
@@ -12,6 +13,14 @@ from events.types.registry import EventStruct, event
 Code = Annotated[str, Meta(min_length=1, max_length=80, pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 Day = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 """A calendar day of the site, YYYY-MM-DD; as the start of something it means the site's midnight."""
+
+
+def check_day(text: str) -> None:
+    """Raise ValueError unless the calendar has this day (years 1 to 9999)."""
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"from_day {text!r} is no day of the calendar; expected YYYY-MM-DD") from None
 
 
 @event("project.declared", stream=lambda e: f"project/{e.project}", rank=10)
@@ -32,6 +41,9 @@ class ProjectMoved(EventStruct, frozen=True):
     from_day: Day
     parent: Code | None = None
 
+    def __post_init__(self) -> None:
+        check_day(self.from_day)
+
 
 @event("account.mapped", stream=lambda e: f"account/{e.cluster}/{e.account}")
 class AccountMapped(EventStruct, frozen=True):
@@ -45,3 +57,6 @@ class AccountMapped(EventStruct, frozen=True):
     account: Name
     from_day: Day
     project: Code | None = None
+
+    def __post_init__(self) -> None:
+        check_day(self.from_day)

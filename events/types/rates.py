@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from events.types.jobs import Count, Name, Short
-from events.types.projects import Day
+from events.types.projects import Day, check_day
 from events.types.registry import EventStruct, event
 
 
@@ -27,6 +27,9 @@ class RatePublished(EventStruct, frozen=True):
     card: Short = ""
     note: Short = ""
 
+    def __post_init__(self) -> None:
+        check_day(self.from_day)
+
 
 @event("rate.withdrawn", stream=lambda e: f"rate/{e.resource_class}")
 class RateWithdrawn(EventStruct, frozen=True):
@@ -34,3 +37,6 @@ class RateWithdrawn(EventStruct, frozen=True):
 
     resource_class: Name
     from_day: Day
+
+    def __post_init__(self) -> None:
+        check_day(self.from_day)

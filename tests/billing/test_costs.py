@@ -38,7 +38,8 @@ def test_two_classes_and_cpus_without_gpus() -> None:
     # 8 h100 x 3 h x 2.50 = 60.00; 4 h200 x 5 h x 4.00 = 80.00; 64 CPUs x 2 h x 0.01 = 1.28; the CPUs of a job with
     # GPUs cost nothing apart.
     tell(place(), rate("h100", 2_500_000), rate("h200", 4 * EURO), rate("cpu", 10_000),
-         hours("1", 3, cpus=96, **gpus(8, "h100")), hours("2", 5, **gpus(4, "H200")), hours("3", 2, cpus=64))  # fmt: skip
+         hours("1", 3, cpus=96, **gpus(8, "h100")), hours("2", 5, **gpus(4, "H200")),
+         hours("3", 2, cpus=64))  # fmt: skip
     report = ask("costs", *MARCH, "resource_class")
     assert amounts(report, "resource_class") == {"h100": "60.00", "h200": "80.00", "cpu": "1.28"}
     assert report.total == {

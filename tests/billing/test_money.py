@@ -34,7 +34,7 @@ def test_halves_are_rounded_away_from_zero(numerator: int, denominator: int, rou
         ([149, 149], 100, [2, 1]),  # 2.98 rounds to 3, the floors are 1 and 1
         ([5, 14, 11], 10, [1, 1, 1]),  # 3.0; floors 0 1 1, the largest remainder is .5 of the first
         ([-1, -1, -1], 3, [0, 0, -1]),  # -1; floors are -1 each and two get one back
-        ([-150, 50], 100, [-2, 1]),  # -1; floors -2 and 0, equal remainders of .5: the first would give -1 and 0
+        ([-150, 50], 100, [-1, 0]),  # -1; floors -2 and 0, of equal remainders of .5 the first gets the one
     ],
 )
 def test_largest_remainders_by_hand(numerators: list[int], denominator: int, parts: list[int]) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from django.db import connection
 
 from events import projector
 from events.rebuild import known_at
 from events.types.projects import ProjectMoved
-from tests.hand import HOUR, ask, at, column, corrected, gpus, instant, job, mapped, place, project, read_models
+from tests.hand import HOUR, ask, at, column, corrected, gpus, instant, job, mapped, place, project, read_models, total
 from tests.hand import tell as tell_only
-from tests.hand import total
 
 pytestmark = pytest.mark.django_db
 MARCH = ("2026-03-01", "2026-04-01")
@@ -23,15 +23,9 @@ def tell(*items: object, key: str = "") -> int:
     live = read_models()
     with known_at(position):
         assert read_models() == live
-    with_checks = [text for group in projector.groups() for text in group.check(_cursor())]
-    assert with_checks == []
+    with connection.cursor() as cursor:
+        assert [text for group in projector.groups() for text in group.check(cursor)] == []
     return position
-
-
-def _cursor() -> object:
-    from django.db import connection
-
-    return connection.cursor()
 
 
 def by_project(start: str = MARCH[0], end: str = MARCH[1], by: str = "project") -> dict[str, int]:

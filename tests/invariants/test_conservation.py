@@ -6,6 +6,7 @@ are compared with sums made here from the runs as they were.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -44,14 +45,10 @@ def by_hand(world: list[Run], start: int, end: int, cut: int) -> dict[str, int]:
 
 def asked(first: str, last: str, zone: str, by: tuple[str, ...], cut: int, name: str = "usage") -> Any:
     place_ = ZoneInfo(zone)
-    params = Params(instant("from", first, place_), instant("to", last, place_), place_, by, cut=moment_of(cut))
+    params = Params(
+        instant("from", first, place_), instant("to", last, place_), place_, by, cut=datetime.fromtimestamp(cut, UTC)
+    )
     return run(name, Scope.everything(), params)
-
-
-def moment_of(cut: int) -> Any:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(cut, UTC)
 
 
 windows = st.tuples(days(), days()).filter(lambda pair: pair[0] != pair[1]).map(sorted)

@@ -146,7 +146,7 @@ def tellings(draw: st.DrawFn) -> list[Fact]:
 def corrections(draw: st.DrawFn, run: Run) -> Any:
     """A person's correction of a run."""
     later = str((run.end or 0) + HOUR)
-    choices = [("account", "b"), ("account", ""), ("gpus", "3"), ("end", later), ("end", ""), ("suspended_seconds", "9")]
+    choices = [("account", "b"), ("account", ""), ("gpus", "3"), ("end", later), ("end", ""), ("partition", "z")]
     field, new = draw(st.sampled_from(choices))
     return corrected(str(run.number), run.start, field, new)
 

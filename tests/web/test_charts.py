@@ -15,7 +15,8 @@ from web.charts import Series, Stack
 
 STACK = Stack(
     "GPU-hours per day by project", "GPU-hours", "Day", "Project", ["1 Oct", "2 Oct", "3 Oct"],
-    [Series("1", "atlas", [5.0, None, 2.0]), Series("2", "vision", [1.0, 0.0, 0.5]), Series("other", "others", [0.1, 0, 0])],
+    [Series("1", "atlas", [5.0, None, 2.0]), Series("2", "vision", [1.0, 0.0, 0.5]),
+     Series("other", "others", [0.1, 0, 0])],
     ["2 Oct"],
 )  # fmt: skip
 
@@ -50,7 +51,7 @@ def test_svg_for_documents(mode: Any) -> None:
 
 
 def test_names_cannot_break_out_of_a_legend() -> None:
-    odd = Stack("d", "h", "Day", "User", ["1"], [Series("1", 'a"b\'</text>', [1.0])])
+    odd = Stack("d", "h", "Day", "User", ["1"], [Series("1", "a\"b'</text>", [1.0])])
     assert "</text></text>" not in charts.svg(charts.stacked(odd, legend=True))
 
 

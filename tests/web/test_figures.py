@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -64,9 +65,9 @@ def test_pieces_cover_a_range_under_names_of_their_own(first: date, last: date, 
     found = ranges.pieces(days, BERLIN)
     assert (days.bucket, len(found)) == (bucket, number)
     assert len({piece.text for piece in found}) == number
-    assert all(one.end == two.start for one, two in zip(found, found[1:], strict=False))
-    assert (found[0].start, found[-1].end) == (days.params(BERLIN, datetime.now(UTC)).start, days.params(
-        BERLIN, datetime.now(UTC)).end)  # fmt: skip
+    assert all(one.end == two.start for one, two in pairwise(found))
+    whole = days.params(BERLIN, datetime.now(UTC))
+    assert (found[0].start, found[-1].end) == (whole.start, whole.end)
 
 
 def test_days_that_are_not_24_hours_long() -> None:

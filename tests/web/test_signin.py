@@ -95,9 +95,7 @@ def test_behind_a_proxy_its_own_word_counts(settings: Any) -> None:
         Client().post(
             "/login/", {"username": "ada", "password": "wrong"}, HTTP_X_FORWARDED_FOR=f"10.9.9.{number}, 10.0.0.7"
         )
-    last = Client().post(
-        "/login/", {"username": "ada", "password": PASSWORD}, HTTP_X_FORWARDED_FOR="1.2.3.4, 10.0.0.7"
-    )
+    last = Client().post("/login/", {"username": "ada", "password": PASSWORD}, HTTP_X_FORWARDED_FOR="1.2.3.4, 10.0.0.7")
     assert last.status_code == 429
 
 

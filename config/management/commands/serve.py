@@ -17,6 +17,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
 from config.management.commands.init import prepare
+from web.bundle import bundle
 
 PR_SET_PDEATHSIG: Final = 1
 RESTART_SECONDS: Final = 2.0
@@ -38,6 +39,7 @@ class Command(BaseCommand):
         """Run; exit 1 when the web process ends by itself."""
         prepare()
         _check_port(options["host"], options["port"])
+        bundle()  # made once, so that the first page does not wait for it
         self.stdout.write(f"Hallbook serves on http://{options['host']}:{options['port']}/ (stop with Ctrl-C)")
         self.stdout.flush()
         code = run(options["host"], options["port"], options["workers"])
@@ -81,7 +83,7 @@ def _commands(host: str, port: int, workers: int) -> list[list[str]]:
          "--blocking-threads", "4", "--backlog", "1024", "--log-level", "warning", "--no-ws",
          "--respawn-failed-workers", "config.wsgi:application"],
         [str(BIN / "celery"), "-A", "config", "--quiet", "worker", "--pool", "solo", "--loglevel", "WARNING",
-         "--without-gossip", "--without-mingle"],
+         "--without-gossip", "--without-mingle", "--without-heartbeat"],
         [str(BIN / "celery"), "-A", "config", "--quiet", "beat", "--loglevel", "WARNING",
          "--pidfile", str(settings.HALLBOOK_HOME / f"beat.{port}.pid"),
          "--schedule", str(settings.HALLBOOK_HOME / f"beat.{port}")],
