@@ -9,6 +9,9 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
+from django.conf import settings
+from django.db import connection
+
 from events.access import Scope
 
 __all__ = ["AsOf", "BadParameter", "Column", "Definition", "Params", "Report", "bucket_edges", "definition",
@@ -147,7 +150,7 @@ def parse(
     groups = _groups(report, group_by)
     if view and view not in report.views:
         raise BadParameter("view", f"{view!r} is not a view of {name}; there are {', '.join(report.views)}")
-    known = _position(as_known_at)
+    known = _position(as_known_at, chosen)
     return Params(first, last, chosen, groups, known, view or report.views[0], cut)
 
 
@@ -165,12 +168,23 @@ def _groups(report: Definition, text: str) -> tuple[str, ...]:
     return groups
 
 
-def _position(text: str) -> int | None:
+def _position(text: str, zone: ZoneInfo) -> int | None:
+    """A position of the log, given as such or as the time at which it was the last one."""
     if not text:
         return None
-    if text.isdigit():
-        return int(text)
-    raise BadParameter("as_known_at", f"{text!r} is not a position of the log (a whole number)")
+    with connection.cursor() as cursor:
+        if not text.isdigit():
+            when = instant("as_known_at", text, zone)
+            cursor.execute(
+                "SELECT coalesce(max(upto), 0) FROM events_block WHERE shard = %s AND recorded_at <= %s",
+                [settings.SHARD, when],
+            )
+            return int(cursor.fetchone()[0])
+        cursor.execute("SELECT coalesce(max(position), 0) FROM events_head WHERE shard = %s", [settings.SHARD])
+        (head,) = cursor.fetchone()
+    if int(text) > head:
+        raise BadParameter("as_known_at", f"position {text} is not in the log yet; its last one is {head}")
+    return int(text)
 
 
 def named_zone(name: str) -> ZoneInfo:

@@ -91,9 +91,7 @@ def _head(cursor: Any) -> tuple[int, bytes]:
 
 def _after(cursor: Any, head: int) -> int | None:
     """First position of an event after the head; None when there is none."""
-    cursor.execute(
-        "SELECT min(position) FROM events_event WHERE shard = %s AND position > %s", [settings.SHARD, head]
-    )
+    cursor.execute("SELECT min(position) FROM events_event WHERE shard = %s AND position > %s", [settings.SHARD, head])
     found: int | None = cursor.fetchone()[0]
     return found
 

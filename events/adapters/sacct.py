@@ -89,7 +89,7 @@ class Reader:
     def read(self, line_no: int, line: str | TooLong) -> Draft | Refusal | None:
         """Draft of one record, or the reason why it is none; None for a blank line or a repeated header."""
         if isinstance(line, TooLong):
-            return _overlong(line_no, line.head, line.size)
+            return _overlong(line_no, line, self._column_at(line.start))
         line = line.removeprefix("\ufeff").rstrip("\r\n")
         # Not isspace(): to Python 0x1f is a space, and a record of empty fields is no blank line.
         if not line.strip(" \t") or line == self._header:
@@ -113,7 +113,8 @@ class Reader:
     def _split(self, line: str) -> list[str]:
         if "\0" in line:
             place = line.index("\0") + 1
-            raise Bad("nul", f"a NUL character stands at place {place} of the line; text is expected")
+            text = f"a NUL character stands at place {place} of the line; text is expected"
+            raise Bad("nul", text, self._column_at(line[:place]))
         found = line.split(self._delimiter)
         if len(line) > _FIELD_LIMIT // 4:
             self._check_length(line, found)
@@ -133,6 +134,11 @@ class Reader:
             if size > _FIELD_LIMIT:
                 name = self.columns[place] if place < self._width else f"field {place + 1}"
                 raise Bad("too_long", f"{shown(text)} has {size} bytes; at most 64 KiB is expected", name)
+
+    def _column_at(self, start: str) -> str:
+        """Name of the column in which a beginning of a line ends; empty when nothing of it is known."""
+        place = start.count(self._delimiter)
+        return self.columns[place] if start and place < self._width else ""
 
     def _check_cluster(self, told: str) -> None:
         if self._told_cluster is not None:
@@ -281,9 +287,10 @@ def _suspended(text: str, span: _Span) -> int | None:
     return seconds
 
 
-def _overlong(line_no: int, head: str, size: int) -> Refusal:
-    text = f"{shown(head)} begins a line of {size} characters; at most 1 MiB is expected"
-    return Refusal(line_no, "", "too_long", text, _payload(head))
+def _overlong(line_no: int, line: TooLong, column: str) -> Refusal:
+    text = f"{shown(line.head)} begins a line of {line.size} characters; at most 1 MiB is expected"
+    text = f"{column}: {text}" if column else text
+    return Refusal(line_no, column, "too_long", text, _payload(line.head))
 
 
 def _payload(line: str) -> str:

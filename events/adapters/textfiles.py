@@ -13,7 +13,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, BinaryIO, Final, Self, cast
@@ -44,10 +44,14 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TooLong:
-    """Stands for a line over LINE_LIMIT: its first 200 characters and its length in characters."""
+    """Stands for a line over LINE_LIMIT: its first 200 characters and its length in characters.
+
+    start: what was read of it before it got too long, to find the field in which that was.
+    """
 
     head: str
     size: int
+    start: str = field(default="", compare=False, repr=False)
 
 
 class TextFile:
@@ -89,7 +93,7 @@ class TextFile:
         while piece and piece[-1] != "\n":
             piece = self._text.readline(LINE_LIMIT)
             size += len(piece) - piece.endswith("\n")
-        return TooLong(start[:_SHOWN], size)
+        return TooLong(start[:_SHOWN], size, start)
 
     def close(self) -> None:
         """Close the file; standard input stays open."""

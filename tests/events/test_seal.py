@@ -69,25 +69,34 @@ DAMAGES = {
         DIGEST,
     ),
     "position of the key": (
-        f"UPDATE events_eventkey SET position = 5 WHERE key = {KEY_OF_4}", "position 4: its key is missing or names another",
+        f"UPDATE events_eventkey SET position = 5 WHERE key = {KEY_OF_4}",
+        "position 4: its key is missing or names another",
     ),
     "a removed key": (f"DELETE FROM events_eventkey WHERE key = {KEY_OF_4}", "position 4: its key is missing"),
     "a removed event": ("DELETE FROM events_event WHERE position = 4", "position 4 is missing"),
     "the last event removed": ("DELETE FROM events_event WHERE position = 7", "position 7 is missing"),
     "a moved event": ("UPDATE events_event SET position = 8 WHERE position = 4", "position 4 is missing"),
     "hash of a block": (
-        "UPDATE events_block SET hash = set_byte(hash, 0, get_byte(hash, 0) # 1) WHERE upto = 5", "positions 3 to 5: the hash chain",
+        "UPDATE events_block SET hash = set_byte(hash, 0, get_byte(hash, 0) # 1) WHERE upto = 5",
+        "positions 3 to 5: the hash chain",
     ),
     "time of a block": (
-        "UPDATE events_block SET recorded_at = recorded_at - interval '1 second' WHERE upto = 5", "position 3: its time of recording",
+        "UPDATE events_block SET recorded_at = recorded_at - interval '1 second' WHERE upto = 5",
+        "position 3: its time of recording",
     ),
     "a removed block": ("DELETE FROM events_block WHERE upto = 5", "positions 3 to 7: the block says 2 events"),
-    "the last block removed": ("DELETE FROM events_block WHERE upto = 7", "the head says position 7, the last block ends at 5"),
-    "position of the head": ("UPDATE events_head SET position = 6", "the head says position 6, the last block ends at 7"),
+    "the last block removed": (
+        "DELETE FROM events_block WHERE upto = 7",
+        "the head says position 7, the last block ends at 5",
+    ),
+    "position of the head": (
+        "UPDATE events_head SET position = 6",
+        "the head says position 6, the last block ends at 7",
+    ),
     "hash of the head": ("UPDATE events_head SET hash = set_byte(hash, 0, get_byte(hash, 0) # 1)", "the head"),
     "an event past the head": (
-        """INSERT INTO events_event SELECT shard, 8, gen_random_uuid(), source, 'k8', type, version, stream, occurred_at,
-           recorded_at, actor, delivery, data FROM events_event WHERE position = 7""", "position 8 lies after the head",
+        """INSERT INTO events_event SELECT shard, 8, gen_random_uuid(), source, 'k8', type, version, stream,
+           occurred_at, recorded_at, actor, delivery, data FROM events_event WHERE position = 7""", "position 8 lies after the head",
     ),
 }  # fmt: skip
 
@@ -126,7 +135,12 @@ def test_since_trusts_what_lies_before(log: dict[str, str]) -> None:
 def test_the_command_exits_with_1_and_one_line(log: dict[str, str]) -> None:
     tamper(event("data = jsonb_set(data, '{gpus}', '5')"))
     done = subprocess.run(
-        [sys.executable, "manage.py", "verify"], env=log, cwd=settings.BASE_DIR, capture_output=True, text=True, check=False
+        [sys.executable, "manage.py", "verify"],
+        env=log,
+        cwd=settings.BASE_DIR,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.strip().splitlines() == [

@@ -218,7 +218,9 @@ def children(pid: int, word: str) -> list[int]:
     while left:
         listed = Path(f"/proc/{left.pop()}")
         with contextlib.suppress(OSError):
-            below = [int(each) for task in (listed / "task").iterdir() for each in (task / "children").read_text().split()]
+            below = [
+                int(each) for task in (listed / "task").iterdir() for each in (task / "children").read_text().split()
+            ]
             left += below
             found += [each for each in below if word.encode() in Path(f"/proc/{each}/cmdline").read_bytes()]
     return found
@@ -296,4 +298,5 @@ class Senders:
         doubled = [key for key, count in stored.items() if count > 1]
         assert (len(missing), len(doubled)) == (0, 0), (sorted(missing)[:3], doubled[:3])
         known = len(self.acknowledged)
-        return f"{known} acknowledged, {known - len(missing)} of them present, {len(doubled)} doubled, {self.again} sent again"
+        here = f"{known - len(missing)} of them present, {len(doubled)} doubled"
+        return f"{known} acknowledged, {here}, {self.again} sent again"

@@ -153,4 +153,6 @@ def test_a_web_worker_killed_in_a_batch_is_replaced(house: Hall) -> None:
 def _web(serve: subprocess.Popen[bytes]) -> list[int]:
     """The web workers: children of granian that are not helpers of multiprocessing."""
     main = children(serve.pid, "granian")[0]
-    return [pid for pid in children(main, "granian") if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [
+        pid for pid in children(main, "granian") if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]

@@ -35,7 +35,10 @@ class Command(ImportCommand):
         """The records of one file; the cluster is declared once the file is known to be sacct text."""
         first, lines = first_line(text)
         zone, delimiter, cluster = _zone(options["timezone"]), _delimiter(options["delimiter"]), options["cluster"]
-        reader = open_sacct(first, cluster=cluster, zone=zone, delimiter=delimiter)
+        try:
+            reader = open_sacct(first, cluster=cluster, zone=zone, delimiter=delimiter)
+        except ValueError as error:
+            raise CommandError(f"--cluster or --delimiter: {error}", returncode=2) from None
         declare_cluster(cluster, actor=self.command_name)
         self.doubt = Doubt()
         found = (record for number, line in lines if (record := reader.read(number, line)) is not None)

@@ -365,7 +365,7 @@ def test_never_started(
         (LINE.replace("1000|1001|1010|1070", "Unknown|1001|None|0"), "time_missing", "Submit"),
         (LINE + "|x", "field_count", ""),
         (LINE[:-4], "field_count", ""),
-        (LINE.replace("u01", "u\0"), "nul", ""),
+        (LINE.replace("u01", "u\0"), "nul", "User"),
         (LINE.replace("u01", "u" * 65_537), "too_long", "User"),
         (LINE + "x" * (1 << 20), "too_long", ""),
     ],
