@@ -29,7 +29,13 @@ def running(workers: int = 2, application: str = "bench.site:application") -> It
             **os.environ, **environment(), "HALLBOOK_HOME": home, "PYTHONPATH": str(settings.BASE_DIR),
             "DJANGO_SETTINGS_MODULE": "config.settings",
         }  # fmt: skip
-        process = subprocess.Popen([*command[:-1], application], env=env, cwd=settings.BASE_DIR, start_new_session=True)
+        process = subprocess.Popen(
+            [*command[:-1], application],
+            env=env,
+            cwd=settings.BASE_DIR,
+            start_new_session=True,
+            preexec_fn=serve._die_with_parent,
+        )
         try:
             _wait(process, port)
             yield port, process.pid

@@ -59,8 +59,8 @@ def costs(scope: Scope, params: Params) -> Report:
         as_of = log.as_of(params.cut) if params.as_known_at is None else AsOf(params.as_known_at, params.cut_at)
         place = site()
         by = windows.grouping(windows.window(params, place.zone), {**DIMENSIONS, **EXTRA})
-        rows, gaps = _read(scope, by, place.currency)
-        keys = by.named(rows)
+        found, gaps = _read(scope, by, place.currency)
+        keys, rows = by.in_order(found)
     shown, total = _amounts(by.width, rows, place.currency)
     named = [{**key, **values} for key, values in zip(keys, shown, strict=True)]
     return Report("costs", params, (*by.heads(), *COLUMNS), named, total, as_of, gaps)
@@ -72,7 +72,7 @@ def _read(scope: Scope, by: Grouping, currency: str) -> tuple[list[tuple[Any, ..
     priced = PRICED.format(facts=windows.class_facts(by.window), condition=condition)
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {by.select(SUMS)} FROM ({priced}) AS f {by.sql}", arguments)
-        rows = sorted(cursor.fetchall(), key=lambda row: row[: by.width])
+        rows = cursor.fetchall()
         cursor.execute(GAPS.format(priced=priced), arguments)
         return rows, [_gap(row, currency) for row in cursor.fetchall()]
 

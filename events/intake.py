@@ -23,7 +23,7 @@ from events.append import Fact, LogBusy, fact
 from events.append import append as append_facts
 from events.privacy import pseudonymise
 from events.types import REGISTRY, EventStruct
-from events.validate import CLOCK_AHEAD_US, EARLIEST_US, checked, refusal
+from events.validate import believable, checked, refusal
 
 __all__ = ["Counts", "Intake", "LogBusy", "Refused", "Result", "Said", "Voice", "admit", "now_us", "record",
            "sift"]  # fmt: skip
@@ -116,12 +116,11 @@ def sift(
     kept: list[Said] = []
     refused: list[Refused] = []
     voices = {"": voice}
-    latest_us = received_us + CLOCK_AHEAD_US
     for item in items:
         own = voices.get(item.source) or voices.setdefault(item.source, voice._replace(source=item.source))
         if isinstance(item, Refusal):
             refused.append((own, item))
-        elif item.decoded and EARLIEST_US <= item.occurred_us <= latest_us:
+        elif item.decoded and believable(item.occurred_us, item.data, received_us):
             kept.append((own, item, item.data))
         elif isinstance(found := checked(item, received_us), Refusal):
             refused.append((own, _as_sent(item, found)))

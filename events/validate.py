@@ -20,7 +20,7 @@ def checked(draft: Draft, now_us: int) -> EventStruct | Refusal:
     found = decoded(draft.type, payload, draft.index)
     if isinstance(found, Refusal):
         return found
-    return clock_refusal(draft.occurred_us, now_us, draft.index, payload) or found
+    return clock_refusal(draft.occurred_us, found, now_us, draft.index, payload) or found
 
 
 def decoded(
@@ -47,15 +47,25 @@ def pointer(path: str) -> str:
     return path.replace(".", "/").replace("[", "/").replace("]", "")
 
 
-def clock_refusal(occurred_us: int, now_us: int, index: int, payload: bytes) -> Refusal | None:
-    """Refuse what claims to happen more than five minutes after its receipt, or before 1900."""
-    if occurred_us > now_us + CLOCK_AHEAD_US:
-        ahead = (occurred_us - now_us) // 1_000_000
-        text = f"its time is {ahead} s ahead of ours; at most 300 s is expected: check the sender's clock and zone"
-        return refusal(index, "/time", "clock_ahead", text, payload)
+def believable(occurred_us: int, data: EventStruct, now_us: int) -> bool:
+    """Whether nothing is said to have happened more than five minutes after now, or before 1900."""
+    latest = data.happened()
+    ahead = occurred_us if latest is None else max(occurred_us, latest[1] * 1_000_000)
+    return ahead <= now_us + CLOCK_AHEAD_US and occurred_us >= EARLIEST_US
+
+
+def clock_refusal(occurred_us: int, data: EventStruct, now_us: int, index: int, payload: bytes) -> Refusal | None:
+    """Refuse what is not believable, naming the field: its time, or what the data says has happened."""
+    if believable(occurred_us, data, now_us):
+        return None
     if occurred_us < EARLIEST_US:
         return refusal(index, "/time", "clock_behind", "its time lies before 1900", payload)
-    return None
+    field, at = "/time", occurred_us
+    if (latest := data.happened()) and latest[1] * 1_000_000 >= at:
+        field, at = f"/{latest[0]}", latest[1] * 1_000_000
+    ahead = (at - now_us) // 1_000_000
+    text = f"{field[1:]} is {ahead} s ahead of our clock; at most 300 s is expected: check the sender's clock and zone"
+    return refusal(index, field, "clock_ahead", text, payload)
 
 
 def refusal(index: int, pointer_: str, code: str, text: str, payload: bytes | str) -> Refusal:

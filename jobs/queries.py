@@ -93,7 +93,7 @@ def span(scope: Scope) -> tuple[datetime, datetime] | None:
 
 def granted_projects(user: AbstractBaseUser | AnonymousUser) -> frozenset[str]:
     """Codes of the projects that a user was granted."""
-    return frozenset(Grant.objects.filter(user_id=user.pk).values_list("project", flat=True))
+    return frozenset(Grant.objects.filter(user_id=user.pk or 0).values_list("project", flat=True))
 
 
 def scope_of(user: Any) -> Scope:

@@ -99,8 +99,7 @@ def _grouped(
         as_of = log.as_of(params.cut) if params.as_known_at is None else AsOf(params.as_known_at, params.cut_at)
         zone = site().zone
         by = windows.grouping(windows.window(params, zone))
-        rows = _rows(scope, by, facts(by.window), sums)
-        keys = by.named(rows)
+        keys, rows = by.in_order(_rows(scope, by, facts(by.window), sums))
         whole = windows.grouping(windows.window(replace(params, group_by=()), zone))
         total = _rows(scope, whole, facts(whole.window), sums)[0]
     shown = [{**key, **dict(zip(names, row[by.width :], strict=True))} for key, row in zip(keys, rows, strict=True)]
@@ -110,16 +109,16 @@ def _grouped(
 
 
 def _rows(scope: Scope, by: Grouping, facts: str, sums: str) -> list[tuple[Any, ...]]:
-    """Sums by key in order; a bucket without use is a row of zeros when nothing else is grouped by."""
+    """Sums by key; a bucket without use is a row of zeros when nothing else is grouped by."""
     arguments = by.window.arguments
     condition = windows.scoped(scope, arguments)
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {by.select(sums)} FROM ({facts}) AS f WHERE {condition} {by.sql}", arguments)
-        rows = sorted(cursor.fetchall(), key=lambda row: row[: by.width])
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
         width = len(cursor.description) - by.width
     if by.columns != ("f.bucket",):
         return rows
-    known = {row[0]: row for row in rows}
+    known: dict[int, tuple[Any, ...]] = {row[0]: row for row in rows}
     return [known.get(number, (number, *(0,) * width)) for number in range(len(by.window.labels))]
 
 

@@ -114,19 +114,27 @@ class Grouping:
         """The keys and sums to select."""
         return ", ".join([*self.columns, sums])
 
-    def named(self, rows: Sequence[tuple[Any, ...]]) -> list[Row]:
-        """The keys of each row in the order that was asked for: labels of buckets, users by their known name."""
+    def in_order(self, rows: Sequence[tuple[Any, ...]]) -> tuple[list[Row], list[tuple[Any, ...]]]:
+        """Keys and rows sorted by time and by what is shown: users by the name they are known under.
+
+        Surrogate ids are random, so sorting by them would give another order (and another row the odd cent) in
+        another installation of the same books.
+        """
         at = self.keys.index("user") if "user" in self.keys else None
         people = {} if at is None else log.people(row[at] for row in rows)
-        return [self._named(row, people) for row in rows]
 
-    def _named(self, row: tuple[Any, ...], people: dict[str, str]) -> Row:
-        found: Row = {}
-        for key, value in zip(self.keys, row, strict=False):
-            if key in BUCKETS:
-                found[key] = self.window.labels[value]
-            else:
-                found[key] = people.get(value, value) if key == "user" else value
+        def shown(row: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(people.get(value, value) if n == at else value for n, value in enumerate(row[: self.width]))
+
+        ordered = sorted(rows, key=shown)
+        return [self._keys(shown(row)) for row in ordered], ordered
+
+    def _keys(self, values: tuple[Any, ...]) -> Row:
+        """Keys by name in the order that was asked for; buckets by their label."""
+        found = {
+            key: self.window.labels[value] if key in BUCKETS else value
+            for key, value in zip(self.keys, values, strict=True)
+        }
         return {group: found[group] for group in self.window.params.group_by}
 
     def heads(self) -> tuple[Column, ...]:

@@ -259,8 +259,7 @@ class Reader:
         for name, value in zip(_Span._fields, span, strict=True):
             if value is not None:
                 return f"{data.cluster}/{data.job_id}/{name}:{value}"
-        text = "no time of the record is known; add the columns Submit, Start and End to --format"
-        raise Bad("time_missing", text, "Submit")
+        raise _timeless()
 
 
 T = TypeVar("T")
@@ -276,7 +275,15 @@ def _at(column: str, parse: Callable[[str], T], text: str) -> T:
 
 def _occurred(span: _Span) -> int:
     """Microseconds of the last thing known to have happened; Eligible may lie ahead and does not count."""
-    return max(value for value in span if value is not None) * 1_000_000
+    known = [value for value in span if value is not None]
+    if not known:
+        raise _timeless()
+    return max(known) * 1_000_000
+
+
+def _timeless() -> Bad:
+    text = "no time of the record is known; add the columns Submit, Start and End to --format"
+    return Bad("time_missing", text, "Submit")
 
 
 def _suspended(text: str, span: _Span) -> int | None:

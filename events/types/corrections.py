@@ -25,3 +25,7 @@ class RecordCorrected(EventStruct, frozen=True):
     old: Annotated[str, Meta(max_length=400)]
     new: Annotated[str, Meta(max_length=400)]
     reason: Annotated[str, Meta(min_length=3, max_length=1000)]
+
+    def happened(self) -> tuple[str, int] | None:
+        """A corrected start or end."""
+        return ("new", int(self.new)) if self.field in ("start", "end") and self.new.isdecimal() else None

@@ -8,8 +8,11 @@ from msgspec import Meta
 
 from events.types.registry import PERSON, TEXT, EventStruct, event
 
-Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f]+$")]
+# Names are keys of read models: three of 160 characters fit an index row in any script.
+Name = Annotated[str, Meta(min_length=1, max_length=160, pattern=r"^[^/\x00-\x1f]+$")]
 Short = Annotated[str, Meta(max_length=400)]
+Word = Annotated[str, Meta(max_length=160)]
+TypeCount = Annotated[str, Meta(max_length=80)]
 Epoch = Annotated[int, Meta(ge=0, le=253402300799)]
 """Whole seconds since 1970-01-01 UTC, as Slurm counts them (up to the year 9999)."""
 Count = Annotated[int, Meta(ge=0, le=2**53)]
@@ -22,6 +25,19 @@ State = Literal["PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "REQUEUED", "PR
                 "CONFIGURING", "STAGE_OUT", "STOPPED", "SIGNALING", "SPECIAL_EXIT", "REQUEUE_FED", "REQUEUE_HOLD",
                 "RESV_DEL_HOLD", "UNKNOWN"]  # fmt: skip
 """Base state words of Slurm (22.05 to 25.11); what follows the word ("by 1001") is left out."""
+
+_EXPECTED = frozenset({"PENDING", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
+_RUNNING = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "STOPPED", "SIGNALING"})
+
+
+def _happened(state: str, submit: int | None, start: int | None, end: int | None) -> tuple[str, int] | None:
+    """The latest of the times that are no plans: a start of a waiting job and an end of a running one are."""
+    if state not in _EXPECTED:
+        if end is not None and state not in _RUNNING and end >= (start or 0):
+            return "end", end
+        if start is not None:
+            return "start", start
+    return None if submit is None else ("submit", submit)
 
 
 @event("job.reported", stream=lambda e: f"job/{e.cluster}/{e.job_id}")
@@ -48,7 +64,7 @@ class JobReported(EventStruct, frozen=True):
     het_offset: Size | None = None
     account: Name | None = None
     user: Annotated[str, Meta(min_length=1, max_length=200, extra={"mark": PERSON})] | None = None
-    partition: Short | None = None
+    partition: Word | None = None
     qos: Short | None = None
     name: Annotated[str, Meta(max_length=20_000, extra={"mark": TEXT})] | None = None
     comment: Annotated[str, Meta(max_length=20_000, extra={"mark": TEXT})] | None = None
@@ -58,11 +74,15 @@ class JobReported(EventStruct, frozen=True):
     nodes: Size | None = None
     cpus: Size | None = None
     gpus: Size | None = None
-    gpu_types: tuple[Short, ...] = ()
+    gpu_types: tuple[TypeCount, ...] = ()
     node_list: Annotated[str, Meta(max_length=200_000)] | None = None
     suspended_seconds: Count | None = None
     limit_seconds: Count | None = None
     energy_j: Count | None = None
+
+    def happened(self) -> tuple[str, int] | None:
+        """The end, or the start of what runs, or the submission of what waits."""
+        return _happened(self.state, self.submit, self.start, self.end)
 
 
 @event("step.reported", stream=lambda e: f"step/{e.cluster}/{e.job_id}")
@@ -83,6 +103,10 @@ class StepReported(EventStruct, frozen=True):
     nodes: Size | None = None
     cpus: Size | None = None
     gpus: Size | None = None
-    gpu_types: tuple[Short, ...] = ()
+    gpu_types: tuple[TypeCount, ...] = ()
     node_list: Annotated[str, Meta(max_length=200_000)] | None = None
     energy_j: Count | None = None
+
+    def happened(self) -> tuple[str, int] | None:
+        """As of a job."""
+        return _happened(self.state, self.submit, self.start, self.end)

@@ -38,6 +38,13 @@ _NAME = re.compile(r"[a-z][a-z_]*\.[a-z][a-z_]*")
 class EventStruct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """Base of every event's data: immutable, closed, and silent about what is not known."""
 
+    def happened(self) -> tuple[str, int] | None:
+        """The latest instant at which this says that something happened: (field, epoch seconds).
+
+        None when the event's own time says it all. Plans (an expected end) do not count.
+        """
+        return None
+
 
 class UnknownType(LookupError):
     """No struct is registered under this name and version."""

@@ -124,7 +124,7 @@ def ahead() -> str:
 
 LINES = {
     "cut in half": (lambda: job(9)[: len(job(9)) // 2], "field_count", "", "expected 6 fields and found 4"),
-    "clock an hour ahead": (ahead, "clock_ahead", "/time", "at most 300 s is expected"),
+    "clock an hour ahead": (ahead, "clock_ahead", "/end", "at most 300 s is expected"),
     "negative duration": (
         lambda: "9|COMPLETED|2026-11-01T00:00:00|2026-11-01T02:00:00|2026-11-01T01:00:00|x", "negative_duration",
         "End", "lies 3600 s before Start",
@@ -164,7 +164,7 @@ REPORT: list[tuple[dict[str, Any], str]] = [
     ({"to": "2026-10-31"}, "--to: 2026-10-31 is not after 2026-11-01"),
     ({"group-by": "colour"}, "--group-by: 'colour' is not a grouping of usage"),
     ({"group-by": "day,month"}, "--group-by: give at most one of"),
-    ({"as-known-at": "-1"}, "--as-known-at: '-1' is not a position"),
+    ({"as-known-at": "-1"}, "--as-known-at: '-1' is neither a date"),
     ({"view": "secret"}, "--view: 'secret' is not a view of usage"),
 ]
 

@@ -96,7 +96,8 @@ DAMAGES = {
     "hash of the head": ("UPDATE events_head SET hash = set_byte(hash, 0, get_byte(hash, 0) # 1)", "the head"),
     "an event past the head": (
         """INSERT INTO events_event SELECT shard, 8, gen_random_uuid(), source, 'k8', type, version, stream,
-           occurred_at, recorded_at, actor, delivery, data FROM events_event WHERE position = 7""", "position 8 lies after the head",
+           occurred_at, recorded_at, actor, delivery, data FROM events_event WHERE position = 7""",
+        "position 8 lies after the head",
     ),
 }  # fmt: skip
 

@@ -26,7 +26,6 @@ from config.database_watch import pid_file
 from tests.api.clouds import BATCH, STRUCTURED, cloud
 
 BASE = Path(__file__).resolve().parents[2]
-START = 1764496860
 
 
 def free_port() -> int:
@@ -160,8 +159,7 @@ class Hall:
     def ask(self, query: str, *values: Any) -> Any:
         """First column of the first row."""
         with self.connect() as connection:
-            row = connection.execute(query.encode(), values).fetchone()
-            return row[0] if row else None
+            return (connection.execute(query.encode(), values).fetchone() or (None,))[0]
 
     def pending(self) -> int:
         """Deliveries that wait."""
@@ -188,7 +186,7 @@ class Hall:
         """What `manage.py verify` prints; it must pass, and positions must be 1 to the count."""
         printed = self.did("verify")
         count, low, high = self._ends()
-        assert (low, high) == ((1, count) if count else (0, 0))
+        assert (low, high) == (min(1, count), count)
         return printed
 
     def _ends(self) -> tuple[int, int, int]:
@@ -297,6 +295,5 @@ class Senders:
         missing = self.acknowledged - stored.keys()
         doubled = [key for key, count in stored.items() if count > 1]
         assert (len(missing), len(doubled)) == (0, 0), (sorted(missing)[:3], doubled[:3])
-        known = len(self.acknowledged)
-        here = f"{known - len(missing)} of them present, {len(doubled)} doubled"
-        return f"{known} acknowledged, {here}, {self.again} sent again"
+        here = f"{len(self.acknowledged & stored.keys())} of them present, {len(doubled)} doubled"
+        return f"{len(self.acknowledged)} acknowledged, {here}, {self.again} sent again"
