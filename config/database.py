@@ -98,9 +98,7 @@ def _ensure(home: Path) -> Server:
                 alive = time.monotonic()
             time.sleep(0.05)
     log = home / "postgres.log"
-    raise DatabaseSetupError(
-        f"PostgreSQL in {home / 'postgres'} does not get ready ({_said(log)}); see {log}."
-    )
+    raise DatabaseSetupError(f"PostgreSQL in {home / 'postgres'} does not get ready ({_said(log)}); see {log}.")
 
 
 def _said(log: Path) -> str:

@@ -103,9 +103,7 @@ def _not_root(name: str, data: Path | None) -> str:
 def _system_account() -> str:
     """Make the system user once; containers without useradd have `nobody` at least."""
     known = {entry.pw_name for entry in pwd.getpwall()}
-    if SYSTEM_ACCOUNT not in known and (
-        useradd := shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
-    ):
+    if SYSTEM_ACCOUNT not in known and (useradd := shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")):
         options = [
             "--system",
             "--no-create-home",
@@ -119,9 +117,7 @@ def _system_account() -> str:
     for name in (SYSTEM_ACCOUNT, "nobody"):
         if name in known:
             return name
-    raise DatabaseSetupError(
-        f"Root cannot run PostgreSQL and there is no useradd: add a system user {SYSTEM_ACCOUNT}."
-    )
+    raise DatabaseSetupError(f"Root cannot run PostgreSQL and there is no useradd: add a system user {SYSTEM_ACCOUNT}.")
 
 
 def _reachable_programs(programs: Path, account: str) -> Path:

@@ -91,9 +91,7 @@ def open_lock(path: Path) -> int:
     """Open a lock file of the home; closed on exec, so that programs run by a user are not users."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     owner = path.parent.stat()
-    if (
-        os.geteuid() == 0 and owner.st_uid != 0
-    ):  # root came first; the owner of the home must be able to follow
+    if os.geteuid() == 0 and owner.st_uid != 0:  # root came first; the owner of the home must be able to follow
         os.fchown(descriptor, owner.st_uid, owner.st_gid)
     return descriptor
 
@@ -130,18 +128,14 @@ def _commands(only: int | None = None) -> dict[int, str]:
     """Map each live process (or only one) to its command line; a zombie has none."""
     if not Path("/proc/self/cmdline").exists():
         chosen = ["-ax"] if only is None else ["-p", str(only)]
-        listed = subprocess.run(
-            ["ps", *chosen, "-o", "pid=,command="], capture_output=True, text=True, check=False
-        )
+        listed = subprocess.run(["ps", *chosen, "-o", "pid=,command="], capture_output=True, text=True, check=False)
         pairs = (line.split(None, 1) for line in listed.stdout.splitlines())
         return {int(pair[0]): pair[1] for pair in pairs if len(pair) == 2}
     names = (entry.name for entry in Path("/proc").iterdir()) if only is None else [str(only)]
     found = {}
     for name in filter(str.isdigit, names):
         with contextlib.suppress(OSError):
-            found[int(name)] = (
-                Path("/proc", name, "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            )
+            found[int(name)] = Path("/proc", name, "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     return found
 
 
@@ -401,9 +395,7 @@ def _own_folder(path: Path, cluster: Cluster) -> Path:
             os.chown(path, who.pw_uid, who.pw_gid)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != who.pw_uid or found.st_mode & 0o077:
-        raise DatabaseSetupError(
-            f"{path} is not a private folder of {cluster.account}: remove it and try again"
-        )
+        raise DatabaseSetupError(f"{path} is not a private folder of {cluster.account}: remove it and try again")
     for left in path.glob(".s.PGSQL.*"):  # of a server that crashed; we hold the lock that says none runs
         left.unlink(missing_ok=True)
     return path

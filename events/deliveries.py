@@ -170,9 +170,7 @@ def _enter(kept: Sequence[_Kept]) -> list[_Settled]:
         return [*_enter(kept[:middle]), *_enter(kept[middle:])]
 
 
-def _entered(
-    kept: Sequence[_Kept], translated: Sequence[list[Draft | Refusal]] | None = None
-) -> list[_Settled]:
+def _entered(kept: Sequence[_Kept], translated: Sequence[list[Draft | Refusal]] | None = None) -> list[_Settled]:
     said: list[Said] = []
     refused: list[Refused] = []
     for delivery, items in zip(kept, translated or [_translated(each) for each in kept], strict=True):

@@ -109,9 +109,7 @@ class Intake:
         return Voice(self.source, self.actor, self.origin, self.delivery)
 
 
-def sift(
-    items: Iterable[Draft | Refusal], voice: Voice, received_us: int
-) -> tuple[list[Said], list[Refused]]:
+def sift(items: Iterable[Draft | Refusal], voice: Voice, received_us: int) -> tuple[list[Said], list[Refused]]:
     """Part what may enter the log from what is refused. Of decoded drafts only the clock is checked."""
     kept: list[Said] = []
     refused: list[Refused] = []
@@ -137,9 +135,7 @@ def _as_sent(item: Draft, found: Refusal) -> Refusal:
     return replace(whole, source=item.source)
 
 
-def admit(
-    kept: Sequence[Said], refused: Sequence[Refused], *, atomic: bool = False
-) -> list[tuple[Voice, Result]]:
+def admit(kept: Sequence[Said], refused: Sequence[Refused], *, atomic: bool = False) -> list[tuple[Voice, Result]]:
     """Append what was kept and record what was refused, in one transaction; results in order of index.
 
     Items may have different sources, actors and deliveries. atomic: append nothing when any item is refused

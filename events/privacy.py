@@ -36,8 +36,7 @@ def pseudonymise(items: Sequence[tuple[str, EventStruct]]) -> list[EventStruct]:
         }
     )
     return [
-        _renamed(data, plans[kind], people, owner, texts)
-        for owner, (kind, data) in zip(owners, items, strict=True)
+        _renamed(data, plans[kind], people, owner, texts) for owner, (kind, data) in zip(owners, items, strict=True)
     ]
 
 
@@ -65,9 +64,7 @@ def person_ids(names: Iterable[str]) -> dict[str, str]:
 def erase_person(person: str) -> int:
     """Forget a person's name and texts for ever. Returns how many texts went. Events keep only the id."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE events_person SET name = NULL WHERE shard = %s AND id = %s", [settings.SHARD, person]
-        )
+        cursor.execute("UPDATE events_person SET name = NULL WHERE shard = %s AND id = %s", [settings.SHARD, person])
         cursor.execute(
             """UPDATE events_text SET body = NULL, digest = NULL
                WHERE shard = %s AND person = %s AND body IS NOT NULL""",

@@ -43,9 +43,7 @@ def as_of(cut: datetime | None = None) -> AsOf:
     One statement, so that both belong together.
     """
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT coalesce(min(position), 0) FROM events_progress WHERE shard = %s", [settings.SHARD]
-        )
+        cursor.execute("SELECT coalesce(min(position), 0) FROM events_progress WHERE shard = %s", [settings.SHARD])
         (position,) = cursor.fetchone()
     return AsOf(int(position), cut or datetime.now(UTC))
 

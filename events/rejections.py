@@ -78,9 +78,7 @@ def _open(id_: uuid.UUID) -> Rejection | Fault:
 
 
 def _settle(id_: uuid.UUID, state: str, actor: str, why: str) -> None:
-    Rejection.objects.filter(shard=settings.SHARD, id=id_).update(
-        state=state, settled_by=actor, settled_why=why
-    )
+    Rejection.objects.filter(shard=settings.SHARD, id=id_).update(state=state, settled_by=actor, settled_why=why)
 
 
 def fate(delivery: uuid.UUID, state: str) -> tuple[list[int], list[uuid.UUID]]:

@@ -79,9 +79,7 @@ def ensure_partition(day: Any) -> None:
         )
         if cursor.fetchone()[0]:  # its rows are in the rest already: the next days get partitions in time
             return
-        cursor.execute(
-            f"CREATE TABLE {name} PARTITION OF events_delivery FOR VALUES FROM ('{day}') TO ('{following}')"
-        )
+        cursor.execute(f"CREATE TABLE {name} PARTITION OF events_delivery FOR VALUES FROM ('{day}') TO ('{following}')")
         from events.grants import grant_schema
 
         grant_schema("public", "owner")

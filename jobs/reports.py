@@ -103,9 +103,7 @@ def _grouped(
         whole = windows.grouping(windows.window(replace(params, group_by=()), zone))
         total = _rows(scope, whole, facts(whole.window), sums)[0]
     shown = [{**key, **dict(zip(names, row[by.width :], strict=True))} for key, row in zip(keys, rows, strict=True)]
-    return Report(
-        name, params, (*by.heads(), *columns), shown, dict(zip(names, total, strict=True)), as_of
-    )
+    return Report(name, params, (*by.heads(), *columns), shown, dict(zip(names, total, strict=True)), as_of)
 
 
 def _rows(scope: Scope, by: Grouping, facts: str, sums: str) -> list[tuple[Any, ...]]:

@@ -160,5 +160,3 @@ def scoped(scope: Scope, arguments: dict[str, Any]) -> str:
         return "true"
     arguments["projects"] = sorted(scope.projects)
     return "f.path && %(projects)s::text[]"
-
-

@@ -48,7 +48,9 @@ def test_files_are_short_as_a_rule() -> None:
 
 
 def test_no_function_is_too_long() -> None:
-    long = {f"{name(p)}:{f.name}": length(f) for p in modules() for f in functions(p) if length(f) > MOST_FUNCTION_LINES}
+    long = {
+        f"{name(p)}:{f.name}": length(f) for p in modules() for f in functions(p) if length(f) > MOST_FUNCTION_LINES
+    }
     assert long == {}
 
 
@@ -123,7 +125,9 @@ def test_commands_in_documents_exist() -> None:
     wrong = []
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")]:
         text = path.read_text(encoding="utf-8")
-        wrong += [f"{name(path)}: manage.py {c}" for c in re.findall(r"manage\.py ([a-z_]+)", text) if c not in get_commands()]
+        wrong += [
+            f"{name(path)}: manage.py {c}" for c in re.findall(r"manage\.py ([a-z_]+)", text) if c not in get_commands()
+        ]
         wrong += [f"{name(path)}: make {t}" for t in re.findall(r"`make ([a-z]+)", text) if t not in targets]
     assert wrong == []
 

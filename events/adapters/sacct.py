@@ -54,9 +54,7 @@ def open_sacct(first_line: str, *, cluster: str, zone: tzinfo, delimiter: str = 
     if named is None or not delimiter or set(delimiter) & set("\r\n\0"):
         raise ValueError("a cluster name and a delimiter without line ends are needed")
     columns, has_header = read_columns(first_line, delimiter)
-    return Reader(
-        columns, has_header=has_header, cluster=named, zone=zone, delimiter=delimiter, first_line=first_line
-    )
+    return Reader(columns, has_header=has_header, cluster=named, zone=zone, delimiter=delimiter, first_line=first_line)
 
 
 class Reader:

@@ -61,14 +61,10 @@ def _parts(told: str) -> tuple[str | None, str | None, str | None, str | None]:
 def _raw_parts(raw: str) -> tuple[str, str | None]:
     match = _RAW_ID.fullmatch(raw)
     if match is None:
-        raise Bad(
-            "bad_identity", f"{shown(raw)} is no raw job id; expected NUMBER or NUMBER.STEP", "JobIDRaw"
-        )
+        raise Bad("bad_identity", f"{shown(raw)} is no raw job id; expected NUMBER or NUMBER.STEP", "JobIDRaw")
     return match[1], match[2]
 
 
 def _missing(told: str) -> NoReturn:
-    found = (
-        f"{shown(told)} is a part of a job and does not tell that part's own number" if told else "no job id"
-    )
+    found = f"{shown(told)} is a part of a job and does not tell that part's own number" if told else "no job id"
     raise Bad("identity_missing", f"{found}; add the column JobIDRaw to --format", "JobIDRaw")

@@ -75,9 +75,7 @@ class Clock:
         # A wall time that does not exist comes back from UTC as another one.
         if datetime.fromtimestamp(epoch, UTC).astimezone(self._zone).replace(tzinfo=None, fold=0) != naive:
             gap = f"{shown(text)} does not exist in time zone {self._zone}, where clocks went forward over it"
-            raise Bad(
-                "time_missing_in_zone", gap + "; give the cluster's zone or export with SLURM_TIME_FORMAT=%s"
-            )
+            raise Bad("time_missing_in_zone", gap + "; give the cluster's zone or export with SLURM_TIME_FORMAT=%s")
         return epoch
 
 

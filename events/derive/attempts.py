@@ -193,9 +193,7 @@ def _close_stale(record: Record, following: Record) -> None:
 
 def _goes_on(record: Record, following: Record) -> bool:
     """Whether `following` is the same run as `record`, after a resize."""
-    return near(record.data.start, following.data.start) and (
-        record.data.state == "RESIZING" or following.resumed
-    )
+    return near(record.data.start, following.data.start) and (record.data.state == "RESIZING" or following.resumed)
 
 
 def _split_jobs(records: list[Record]) -> list[list[Record]]:

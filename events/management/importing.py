@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from tqdm import tqdm
 
-from events import projector
 from events.adapters import Draft, Refusal
 from events.adapters.textfiles import TextFile, TooLong, Unreadable, open_text
 from events.intake import Counts, Voice, admit, now_us, sift
+from events.management.ahead import Ahead
 
 BATCH: Final = 5000
-PROJECTED: Final = 50_000
-"""Events projected at a time: about 2.5 kB of memory each while their jobs are folded."""
+BATCH_CHARACTERS: Final = 8_000_000
+"""Refused records are kept as they came: a batch ends early when they are long."""
 Lines = Iterator[tuple[int, str | TooLong]]
 
 
@@ -39,13 +39,13 @@ class ImportCommand(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Import each file; unreadable ones are told at the end with exit 2, the others are kept."""
         unreadable: list[str] = []
+        self._ahead = Ahead(wanted=not options["no_project"])
         for name in options["files"]:
             try:
                 self._file(name, options)
             except Unreadable as error:
                 unreadable.append(str(error) if str(error).startswith(name) else f"{name}: {error}")
-        if not options["no_project"]:
-            projector.catch_up(batch=PROJECTED)
+        self._ahead.finish()
         if unreadable:
             raise CommandError("\n".join(unreadable), returncode=2)
 
@@ -55,9 +55,9 @@ class ImportCommand(BaseCommand):
             source, records = self.records(text, options)
             voice = Voice(source, self.command_name, name)
             with _bar(text) as bar:
-                found = iter(records)
-                while batch := list(islice(found, BATCH)):
+                for batch in _batches(records):
                     counts.add(result for _, result in admit(*sift(batch, voice, now_us())))
+                    self._ahead.after(len(batch))
                     bar.update(text.bytes_read - bar.n)
         self._tell(name, counts)
         self.after(name)
@@ -75,6 +75,20 @@ class ImportCommand(BaseCommand):
         )
 
 
+def _batches(records: Iterable[Draft | Refusal]) -> Iterator[list[Draft | Refusal]]:
+    """Records in batches, bounded by number and by the length of what is refused."""
+    batch: list[Draft | Refusal] = []
+    size = 0
+    for record in records:
+        batch.append(record)
+        size += len(record.payload) if isinstance(record, Refusal) else 0
+        if len(batch) == BATCH or size > BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
 def first_line(text: TextFile) -> tuple[str, Lines]:
     """The first line that is not blank, and all lines from it on. Raises Unreadable when there is none."""
     lines = text.lines()
@@ -90,5 +104,3 @@ def _bar(text: TextFile) -> Any:
     return tqdm(
         total=text.size, unit="B", unit_scale=True, desc=text.name, leave=False, disable=not sys.stderr.isatty()
     )
-
-

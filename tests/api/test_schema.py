@@ -55,7 +55,9 @@ def _keeps_to_it(cases: Any, secret: str) -> None:
         phases=[Phase.generate],
     )  # fmt: skip
     def check(case: Any) -> None:
-        response = case.call(headers={"Authorization": f"Bearer {secret}", "Host": "localhost", "Accept-Encoding": "identity"})
+        response = case.call(
+            headers={"Authorization": f"Bearer {secret}", "Host": "localhost", "Accept-Encoding": "identity"}
+        )
         assert response.status_code < 500, (case.as_curl_command(), response.text)
         # Permissions have tests of their own; `fields` and dates are narrower than a schema can say.
         case.validate_response(response, excluded_checks=[ignored_auth, positive_data_acceptance])

@@ -54,9 +54,7 @@ class Rig:
         self.users: list[subprocess.Popen[str]] = []
         self.python, self.options, self.environment = sys.executable, {}, dict(os.environ)
         self.environment.pop("HALLBOOK_PG_BIN", None)
-        self.environment["HALLBOOK_PG_BIN"] = os.environ.get(
-            "HALLBOOK_PG_BIN", str(database_files._programs())
-        )
+        self.environment["HALLBOOK_PG_BIN"] = os.environ.get("HALLBOOK_PG_BIN", str(database_files._programs()))
 
     def spawn(self, *extra: str) -> subprocess.Popen[str]:
         """Begin a process that joins the server, then waits."""
@@ -187,16 +185,9 @@ def test_roles_and_database(bare: Rig) -> None:
     _, url = bare.join()
     owner = url.replace("postgres@", "hallbook_owner@")
     application = url.replace("postgres@", "hallbook@")
-    assert (
-        ask(owner, "SELECT rolcreatedb AND NOT rolsuper FROM pg_roles WHERE rolname = current_user") is True
-    )
-    assert (
-        ask(application, "SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user") is False
-    )
-    assert (
-        ask(url, "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'hallbook'")
-        == "hallbook_owner"
-    )
+    assert ask(owner, "SELECT rolcreatedb AND NOT rolsuper FROM pg_roles WHERE rolname = current_user") is True
+    assert ask(application, "SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user") is False
+    assert ask(url, "SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = 'hallbook'") == "hallbook_owner"
     for name, value in (
         ("listen_addresses", ""),
         ("fsync", "on"),
@@ -255,9 +246,7 @@ def test_a_forked_child_is_a_user(rig: Rig) -> None:
 def test_kill_of_the_postmaster_under_a_busy_backend(rig: Rig) -> None:
     user, url = rig.join()
     run(url, "CREATE TABLE kept AS SELECT 42 AS answer")
-    busy = threading.Thread(
-        target=_ask_in_vain, args=(url, "SELECT count(*) FROM generate_series(1, 10000000000)")
-    )
+    busy = threading.Thread(target=_ask_in_vain, args=(url, "SELECT count(*) FROM generate_series(1, 10000000000)"))
     busy.start()
     time.sleep(0.3)
     watchdog = rig.watchdog()
@@ -345,10 +334,7 @@ def _python_for(rig: Rig) -> str:
     for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         with contextlib.suppress(OSError):
             check = [python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
-            if (
-                subprocess.run(check, check=False, cwd="/", capture_output=True, **rig.options).returncode
-                == 0
-            ):
+            if subprocess.run(check, check=False, cwd="/", capture_output=True, **rig.options).returncode == 0:
                 return python
     pytest.skip("no Python >= 3.11 that an ordinary user can run")
 

@@ -30,7 +30,10 @@ def take(job: str, user: str, name: str) -> None:
 
 def gpu_seconds_by_user() -> dict[str, int]:
     params = reports.Params(
-        datetime.fromtimestamp(START - 86_400, UTC), datetime.fromtimestamp(START + 86_400, UTC), ZoneInfo("UTC"), ("user",)
+        datetime.fromtimestamp(START - 86_400, UTC),
+        datetime.fromtimestamp(START + 86_400, UTC),
+        ZoneInfo("UTC"),
+        ("user",),
     )
     return {row["user"]: row["gpu_seconds"] for row in reports.run("usage", Scope.everything(), params).rows}
 

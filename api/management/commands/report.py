@@ -25,7 +25,9 @@ class Command(BaseCommand):
         parser.add_argument("--to", dest="end", required=True, metavar="D", help="the same; not included")
         parser.add_argument("--timezone", default="", metavar="Z", help="zone of days and dates; the site's by default")
         parser.add_argument("--group-by", default="", metavar="A,B", help="such as project,month")
-        parser.add_argument("--as-known-at", default="", metavar="P", help="as the log knew it at a position, or at a time")
+        parser.add_argument(
+            "--as-known-at", default="", metavar="P", help="as the log knew it at a position, or at a time"
+        )
         parser.add_argument("--view", default="", help="one of the report's views")
         parser.add_argument("--format", default="table", choices=sorted(reportforms.FORMS))
         parser.add_argument("-o", "--output", default="", metavar="FILE", help="write there instead of standard output")

@@ -80,7 +80,7 @@ def _commands(host: str, port: int, workers: int) -> list[list[str]]:
     # fmt: off
     return [
         [str(BIN / "granian"), "--interface", "wsgi", "--host", host, "--port", str(port), "--workers", str(workers),
-         "--blocking-threads", "4", "--backlog", "1024", "--log-level", "warning", "--no-ws",
+         "--blocking-threads", "4", "--runtime-mode", "st", "--backlog", "1024", "--log-level", "warning", "--no-ws",
          "--respawn-failed-workers", "config.wsgi:application"],
         [str(BIN / "celery"), "-A", "config", "--quiet", "worker", "--pool", "solo", "--loglevel", "WARNING",
          "--without-gossip", "--without-mingle", "--without-heartbeat"],

@@ -29,9 +29,7 @@ def read_lines(
     return [item for item in made if item is not None]
 
 
-def read_file(
-    path: Path, *, zone: tzinfo = UTC, delimiter: str = "|", cluster: str = "pod-a"
-) -> list[Draft | Refusal]:
+def read_file(path: Path, *, zone: tzinfo = UTC, delimiter: str = "|", cluster: str = "pod-a") -> list[Draft | Refusal]:
     """What the adapter makes of a stored file."""
     with open_text(path) as text:
         lines = [line if isinstance(line, str) else line.head for _, line in text.lines()]

@@ -276,16 +276,14 @@ def test_blank_lines_and_repeated_headers_are_no_records() -> None:
     reader = open_sacct(HEADER, cluster="pod-a", zone=UTC)
     assert reader.has_header
     assert reader.columns[0] == "JobIDRaw"
-    assert [
-        reader.read(number, line) for number, line in enumerate(["", "  ", HEADER, HEADER + "\r\n"], 1)
-    ] == [None] * 4
+    assert [reader.read(number, line) for number, line in enumerate(["", "  ", HEADER, HEADER + "\r\n"], 1)] == [
+        None
+    ] * 4
 
 
 def test_a_record_of_empty_fields_is_no_blank_line() -> None:
     header = "JobIDRaw\x1fState\x1fSubmit"
-    assert [item.code for item in refusals(read_lines([header, "\x1f\x1f"], delimiter="\x1f"))] == [
-        "identity_missing"
-    ]
+    assert [item.code for item in refusals(read_lines([header, "\x1f\x1f"], delimiter="\x1f"))] == ["identity_missing"]
 
 
 @pytest.mark.parametrize(
@@ -307,9 +305,7 @@ def test_gpus_of_alloctres(tres: str, gpus: int | None, types: tuple[str, ...]) 
 
 def test_requested_gpus_never_count() -> None:
     assert (
-        job_of(
-            "7|DONE".replace("DONE", "COMPLETED") + "|0|9|gres/gpu=8", "JobIDRaw|State|Start|End|ReqTRES"
-        ).gpus
+        job_of("7|DONE".replace("DONE", "COMPLETED") + "|0|9|gres/gpu=8", "JobIDRaw|State|Start|End|ReqTRES").gpus
         is None
     )
 
@@ -333,9 +329,7 @@ def test_counts_prefer_their_own_columns() -> None:
         ("RUNNING", "1070", "Unknown", "gpu1", (1070, None, 16)),
     ],
 )
-def test_never_started(
-    state: str, start: str, end: str, nodes: str, expected: tuple[int | None, ...]
-) -> None:
+def test_never_started(state: str, start: str, end: str, nodes: str, expected: tuple[int | None, ...]) -> None:
     job = job_of(f"7|7|{state}|1000|1000|{start}|{end}|2|16|{nodes}|cpu=16,node=2|a|u")
     assert (job.start, job.end, job.cpus) == expected
 

@@ -87,9 +87,7 @@ def test_spring(submit: str, start: str, end: str, expected: tuple[int, int, int
     made = berlin(submit, start, end)
     assert isinstance(made, Draft)
     assert isinstance(made.data, JobReported)
-    assert (made.data.submit, made.data.start, made.data.end) == tuple(
-        SPRING + seconds for seconds in expected
-    )
+    assert (made.data.submit, made.data.start, made.data.end) == tuple(SPRING + seconds for seconds in expected)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +104,7 @@ def test_autumn(submit: str, start: str, end: str, expected: tuple[int, int, int
     made = berlin(submit, start, end)
     assert isinstance(made, Draft)
     assert isinstance(made.data, JobReported)
-    assert (made.data.submit, made.data.start, made.data.end) == tuple(
-        AUTUMN + seconds for seconds in expected
-    )
+    assert (made.data.submit, made.data.start, made.data.end) == tuple(AUTUMN + seconds for seconds in expected)
 
 
 def test_time_in_the_missing_hour() -> None:
@@ -191,9 +187,7 @@ WIDE = (
 )  # fmt: skip
 
 times = st.one_of(
-    st.sampled_from(
-        ["", "0", "None", "Unknown", "2026-03-29T02:30:00", "9999-12-31T23:59:59", "0001-01-01T00:00:00"]
-    ),
+    st.sampled_from(["", "0", "None", "Unknown", "2026-03-29T02:30:00", "9999-12-31T23:59:59", "0001-01-01T00:00:00"]),
     st.integers(0, 10**13).map(str),
     st.datetimes().map(lambda moment: moment.strftime("%Y-%m-%dT%H:%M:%S")),
 )

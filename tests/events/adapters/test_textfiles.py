@@ -50,9 +50,7 @@ def test_bad_utf8_is_replaced() -> None:
     assert read("-", b"caf\xe9|x\nna\xc3\xafve\n") == [(1, "caf\ufffd|x"), (2, "naïve")]
 
 
-@given(
-    st.lists(st.text(st.characters(exclude_characters="\r\n\0\ufeff", exclude_categories=["Cs"])), min_size=1)
-)
+@given(st.lists(st.text(st.characters(exclude_characters="\r\n\0\ufeff", exclude_categories=["Cs"])), min_size=1))
 def test_any_text_comes_back(lines: list[str]) -> None:
     body = "".join(f"{line}\n" for line in lines).encode()
     if not body.startswith((b"BZh", b"PK\x03\x04")):

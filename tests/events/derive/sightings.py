@@ -11,9 +11,7 @@ from events.types.jobs import JobReported
 DAY = 86_400
 
 
-def told(
-    state: str, position: int = 1, source: str = "sacct:pod-a", at: int | None = None, **data: Any
-) -> Sighting:
+def told(state: str, position: int = 1, source: str = "sacct:pod-a", at: int | None = None, **data: Any) -> Sighting:
     report = JobReported(cluster="pod-a", job_id="7", state=state, **data)  # type: ignore[arg-type]
     occurred = next((t for t in (at, report.end, report.start, report.submit) if t is not None), 0)
     return Sighting(position, source, f"key{position}", "job.reported", occurred * 1_000_000, report)

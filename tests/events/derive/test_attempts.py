@@ -107,9 +107,7 @@ class TestOneRecord:
 
 class TestWhoWins:
     def test_ended_beats_running_whatever_the_source(self) -> None:
-        one = attempt(
-            told("RUNNING", 1, record=1, start=110), told("COMPLETED", 2, "hook:n1", start=110, end=190)
-        )
+        one = attempt(told("RUNNING", 1, record=1, start=110), told("COMPLETED", 2, "hook:n1", start=110, end=190))
         assert (one.state, one.end) == ("COMPLETED", 190)
 
     @pytest.mark.parametrize(("better", "worse"), [
@@ -188,9 +186,7 @@ class TestMatching:
 class TestResize:
     """Oddity 2: both records start with the job; the second one's submission is the resize."""
 
-    BEFORE = told(
-        "RESIZING", 1, record=15, submit=275, eligible=275, start=277, end=302, gpus=4, suspended_seconds=99
-    )
+    BEFORE = told("RESIZING", 1, record=15, submit=275, eligible=275, start=277, end=302, gpus=4, suspended_seconds=99)
     AFTER = told("COMPLETED", 2, record=92, submit=302, eligible=302, start=277, end=318, gpus=2, exit_code=3)
 
     def check(self, *sightings: Sighting) -> Attempt:
@@ -292,9 +288,7 @@ class TestAttemptsAndJobs:
         assert (first.end, first.disagree, second.disagree) == (200, True, False)
 
     def test_array_and_het_marks(self) -> None:
-        job = only(
-            told("PENDING", submit=1, array_job_id="6", array_task="13-30%2", het_job_id="5", het_offset=1)
-        )
+        job = only(told("PENDING", submit=1, array_job_id="6", array_task="13-30%2", het_job_id="5", het_offset=1))
         assert (job.array_job_id, job.array_task, job.het_job_id, job.het_offset) == ("6", "13-30%2", "5", 1)
 
 
@@ -316,9 +310,7 @@ class TestCorrections:
         assert spans(attempt(*parts, corrected("gpus", "3", 277))) == [(277, 302, 3), (302, 318, 3)]
 
     def test_sizes(self) -> None:
-        (part,) = attempt(
-            DONE, corrected("gpus", "6"), corrected("nodes", "2"), corrected("cpus", "")
-        ).segments
+        (part,) = attempt(DONE, corrected("gpus", "6"), corrected("nodes", "2"), corrected("cpus", "")).segments
         assert (part.gpus, part.gpu_types, part.nodes, part.cpus) == (6, (("h100", 6),), 2, None)
         mixed = told("COMPLETED", start=110, end=200, gpus=4, gpu_types=("h100=2", "h200=2"))
         assert attempt(mixed, corrected("gpus", "6")).segments[0].gpu_types == ()

@@ -26,8 +26,7 @@ def read_table() -> dict[str, list[Sighting]]:
 
 def read_row(position: int, row: dict[str, str]) -> Sighting:
     tres = {
-        int(key): int(value)
-        for key, _, value in (part.partition("=") for part in row["tres_alloc"].split(",") if part)
+        int(key): int(value) for key, _, value in (part.partition("=") for part in row["tres_alloc"].split(",") if part)
     }
     times = {name: int(row[f"time_{name}"]) or None for name in ("submit", "eligible", "start", "end")}
     return told(

@@ -106,9 +106,7 @@ def check_segments(one: Attempt) -> None:
 @given(streams())
 def test_other_sources_add_no_run_and_no_second(stream: list[Sighting]) -> None:
     """What jobcomp, slurmctld and the hooks say beside the accounting changes none of its times or sizes."""
-    accounting = [
-        one for one in stream if not one.source.startswith(("jobcomp", "slurmctld", "epilog", "hook"))
-    ]
+    accounting = [one for one in stream if not one.source.startswith(("jobcomp", "slurmctld", "epilog", "hook"))]
     assert runs(fold(stream)) == runs(fold(accounting))
 
 
