@@ -78,6 +78,7 @@ def verify_chain(
             at = upto
         if (at, chain) != (head, root):
             raise Damage(f"the head says position {head}, the last block ends at {at}")
+        _verify_seals(cursor)
         if stray := _after(cursor, head):
             raise Damage(f"position {stray} lies after the head: it was not written by an append")
     return Sealed(head, count, root)
@@ -87,6 +88,18 @@ def _head(cursor: Any) -> tuple[int, bytes]:
     cursor.execute("SELECT position, hash FROM events_head WHERE shard = %s", [settings.SHARD])
     row = cursor.fetchone()
     return (int(row[0]), bytes(row[1])) if row else (0, b"")
+
+
+def _verify_seals(cursor: Any) -> None:
+    """A head that was handed out must still be the end of a block: else the log was cut or written anew."""
+    cursor.execute(
+        """SELECT s.position FROM events_seal s
+           LEFT JOIN events_block b ON b.shard = s.shard AND b.upto = s.position AND b.hash = s.hash
+           WHERE s.shard = %s AND s.position > 0 AND b.upto IS NULL ORDER BY 1 LIMIT 1""",
+        [settings.SHARD],
+    )
+    if row := cursor.fetchone():
+        raise Damage(f"position {row[0]}: the head that was sealed there is no longer in the chain")
 
 
 def _after(cursor: Any, head: int) -> int | None:

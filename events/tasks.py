@@ -21,6 +21,8 @@ NUDGE_SECONDS: Final = 0.2
 KEEP_DAYS: Final = 35
 """How long done deliveries keep their bodies."""
 DRAIN_LOCK: Final = 7_240_001
+STALLED_SECONDS: Final = 30
+"""An append takes well under a second; whoever holds the log's head for this long has been stopped in it."""
 
 
 @shared_task(name="events.tasks.catch_up")
@@ -41,10 +43,32 @@ def catch_up() -> None:
             while deliveries.drain():
                 projector.catch_up()
             projector.catch_up()
-        except (OperationalError, LogBusy) as error:  # the next beat tick tries again
+        except LogBusy:
+            free_head(STALLED_SECONDS)
+        except OperationalError as error:  # the next beat tick tries again
             log.warning("catching up was cut short: %s", error)
         finally:
             _unlock(cursor)
+
+
+def free_head(seconds: float) -> int:
+    """End sessions of our role that hold the head of the log for longer: a writer that was stopped in its append.
+
+    Nothing of it was acknowledged, so nothing is lost. Returns how many were ended.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity a
+               WHERE usename = current_user AND pid <> pg_backend_pid()
+                 AND xact_start < clock_timestamp() - %s * interval '1 second'
+                 AND EXISTS (SELECT 1 FROM pg_locks l WHERE l.pid = a.pid AND l.granted AND l.mode = 'RowShareLock'
+                                AND l.relation = 'events_head'::regclass)""",
+            [seconds],
+        )
+        ended = [pid for pid, _ in cursor.fetchall()]
+    if ended:
+        log.error("ended sessions %s: they held the head of the log for over %s s", ended, seconds)
+    return len(ended)
 
 
 def _unlock(cursor: Any) -> None:

@@ -78,9 +78,8 @@ def test_sql_follows_the_arrows() -> None:
     for package, layer in LAYERS.items():
         texts = [*(ROOT / package).rglob("*.sql"), *(ROOT / package).glob("*.py")]
         for path in texts:
-            for other in re.findall(r"\b(events|fleet|jobs|spares|billing)_[a-z]+\b", path.read_text(encoding="utf-8")):
-                if LAYERS[other] > layer or (LAYERS[other] == layer and other != package):
-                    wrong.append(f"{name(path)}: {other}")
+            found = re.findall(r"\b(events|fleet|jobs|spares|billing)_[a-z]+\b", path.read_text(encoding="utf-8"))
+            wrong += [f"{name(path)}: {o}" for o in found if LAYERS[o] >= layer and o != package]
     assert wrong == []
 
 
@@ -110,9 +109,8 @@ def test_decisions_are_short() -> None:
 def test_links_in_documents_lead_somewhere() -> None:
     broken = []
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):
-            if "://" not in target and not (path.parent / target).exists():
-                broken.append(f"{name(path)}: {target}")
+        targets = re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8"))
+        broken += [f"{name(path)}: {t}" for t in targets if "://" not in t and not (path.parent / t).exists()]
     assert broken == []
 
 

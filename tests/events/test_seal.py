@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 
+import psycopg
 import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import connections
 
-from events.append import Fact, append, fact
-from events.seal import Damage, verify_chain
+from events.append import Fact, LogBusy, append, fact
+from events.seal import Damage, seal, verify_chain
+from events.tasks import free_head
 from events.types.clusters import ClusterDeclared
 
 TABLES = ("events_event", "events_eventkey", "events_block")
@@ -147,3 +150,33 @@ def test_the_command_exits_with_1_and_one_line(log: dict[str, str]) -> None:
     assert done.stderr.strip().splitlines() == [
         "CommandError: position 4: what is stored is not what was written (digest differs)"
     ]
+
+
+def test_a_log_cut_behind_a_seal_is_named(log: dict[str, str]) -> None:
+    """Cut to position 5 with a head that fits: only what was sealed before shows it."""
+    seal("the auditor", now=datetime(2026, 11, 30, tzinfo=UTC))
+    verify_chain()
+    cut = [
+        "DELETE FROM events_event WHERE position > 6",
+        "DELETE FROM events_event WHERE position = 6",
+        "DELETE FROM events_eventkey WHERE position = 7",
+        "DELETE FROM events_eventkey WHERE position = 6",
+        "DELETE FROM events_block WHERE upto = 7",
+        "UPDATE events_head SET position = 5, hash = (SELECT hash FROM events_block WHERE upto = 5)",
+    ]
+    tamper(*cut)
+    with pytest.raises(Damage, match="position 7: the head that was sealed there is no longer in the chain"):
+        verify_chain()
+
+
+def test_a_writer_that_stalls_under_the_lock_is_ended(log: dict[str, str]) -> None:
+    """A stopped process keeps its session: others are refused until the worker ends it; nothing of it stays."""
+    with psycopg.connect(log["DATABASE_URL"]) as stalled:
+        stalled.execute("SELECT position FROM events_head FOR UPDATE")
+        with pytest.raises(LogBusy):
+            append([said(8)])
+        assert free_head(3600) == 0
+        assert free_head(0) == 1
+        assert append([said(8)])[0].position == 8
+        with pytest.raises(psycopg.OperationalError):
+            stalled.execute("SELECT 1")
