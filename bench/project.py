@@ -63,11 +63,12 @@ def fill(start: int, end: int) -> None:
 
 
 def _rows(start: int, end: int) -> Iterator[tuple[Any, ...]]:
-    """A job is seen when it starts, by the scheduler, and when it has ended, by its accounting."""
+    """A job is seen when it starts, by the scheduler, and when it has ended, by its accounting; in order of ends."""
     encode = msgspec.json.Encoder(order="sorted").encode
     recorded = datetime(2026, 6, 1, tzinfo=UTC)
     position = start
-    for number, found in enumerate(data.jobs((end - start) // 2, seed=start + 1), start // 2):
+    jobs = sorted(data.jobs((end - start) // 2, seed=start + 1), key=lambda found: found["end"])
+    for number, found in enumerate(jobs, start // 2):
         found["job_id"] = str(1_000_000 + number)
         running = {**found, "state": "RUNNING"}
         for field in ("end", "exit_code"):

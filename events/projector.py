@@ -11,7 +11,7 @@ import gc
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from django.conf import settings
@@ -21,9 +21,8 @@ __all__ = ["BATCH", "Batch", "Group", "advance", "catch_up", "groups", "position
            "stale"]  # fmt: skip
 
 log = logging.getLogger("hallbook.projector")
-BATCH: Final = 50_000
-"""Events a group applies at most in one transaction: a backlog is read once and summed in few steps, and the jobs
-folded in one step (about 2.5 kB of memory an event) stay small."""
+BATCH: Final = 500_000
+"""Events a group applies at most in one transaction: a backlog is summed in few steps, in whatever order it came."""
 
 
 @dataclass
@@ -38,13 +37,18 @@ class Batch:
     start: int
     end: int
     also: tuple[str, ...] = ()
-    fresh: bool = False
-    """Tables are empty and the range starts the log: nothing old has to be looked for."""
 
     @property
     def shard(self) -> int:
         """The shard of this instance."""
         return int(settings.SHARD)
+
+    def parts(self, size: int) -> Iterator[Batch]:
+        """The range in smaller ones, for what must be held in memory; together they are applied or not."""
+        starts = range(self.start, self.end, size) or [self.start]
+        for start in starts:
+            end = min(start + size, self.end)
+            yield replace(self, start=start, end=end, also=self.also if end == self.end else ())
 
     def has(self, types: Iterable[str]) -> bool:
         """Whether any event of these types is in the range (or a stream is to be folded again)."""
@@ -175,7 +179,7 @@ def _step(group: Group, batch: int, using: str) -> bool:
         end = min(start + batch, _ceiling(cursor, group))
         if end <= start:
             return False
-        group.apply(Batch(cursor, group.name, start, end, fresh=start == 0))
+        group.apply(Batch(cursor, group.name, start, end))
         cursor.execute(
             """UPDATE events_progress SET position = %s, state = 'live', error = '', updated_at = now()
                WHERE shard = %s AND group_name = %s""",

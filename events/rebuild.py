@@ -62,7 +62,7 @@ def known_at(position: int, *, using: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
         for group in projector.groups():
             _create(cursor, "pg_temp", group)
         for group in projector.groups():
-            group.apply(Batch(cursor, group.name, 0, position, fresh=True))
+            group.apply(Batch(cursor, group.name, 0, position))
         try:
             yield
         finally:
@@ -120,7 +120,7 @@ def _catch_up(cursor: Any, schema: str, group: Group, start: int, end: int, batc
     cursor.execute(f"SET LOCAL search_path = {schema}, public")
     while start < end:
         until = min(end, start + batch)
-        group.apply(Batch(cursor, group.name, start, until, fresh=start == 0))
+        group.apply(Batch(cursor, group.name, start, until))
         start = until
     cursor.execute("SET LOCAL search_path = public")
     return end

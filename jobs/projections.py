@@ -23,6 +23,8 @@ from jobs.models import AccountPlace, Attempt, ClassDay, Job, Project, ProjectPl
 JOB_TYPES: Final = ("job.reported", "record.corrected")
 PROJECT_TYPES: Final = ("project.declared", "project.moved")
 ACCOUNT_TYPES: Final = ("account.mapped",)
+FOLDED: Final = 50_000
+"""Events folded at a time: about 2.5 kB of memory each. The roll-up is computed once per batch of many such."""
 # Another group may have left a table of this name in the same transaction (events.rebuild.known_at).
 TOUCHED = """
 DROP TABLE IF EXISTS pg_temp.touched;
@@ -38,8 +40,9 @@ def apply(batch: Batch) -> None:
     batch.cursor.execute(TOUCHED)
     if _dimensions(batch):
         batch.cursor.execute(by_dimensions)
-    if batch.touch_streams("touched_streams", JOB_TYPES):
-        _refold(batch, by_streams, zone)
+    for part in batch.parts(FOLDED):
+        if part.touch_streams("touched_streams", JOB_TYPES):
+            _refold(part, by_streams, zone)
     if batch.has(("site.declared",)):
         batch.cursor.execute(by_zone, {"zone": zone})
     _roll_up(batch, zone)
