@@ -14,6 +14,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 from django.conf import settings
 
+from config import broker
+
+broker.install()
+
 
 def _transport(url: str, home: Path) -> dict[str, Any]:
     """Broker options: folders under the state directory for filesystem://, quick redelivery for Redis."""

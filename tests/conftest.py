@@ -7,15 +7,10 @@ processes and connections see them), `data` (folder of public test data, or a sk
 from __future__ import annotations
 
 import os
-import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-if not os.environ.get("HALLBOOK_HOME") and not os.environ.get("DATABASE_URL"):
-    # An own server for the tests, so that they never touch what is under var/.
-    os.environ["HALLBOOK_HOME"] = str(Path(tempfile.gettempdir()) / f"hallbook-tests-{os.getuid()}")
 
 import pytest
 from django.conf import settings

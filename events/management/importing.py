@@ -12,12 +12,14 @@ from tqdm import tqdm
 
 from events.adapters import Draft, Refusal
 from events.adapters.textfiles import TextFile, TooLong, Unreadable, open_text
-from events.intake import Counts, Voice, admit, now_us, sift
+from events.intake import Counts, Result, Voice, admit, now_us, sift
 from events.management.ahead import Ahead
 
 BATCH: Final = 5000
 BATCH_CHARACTERS: Final = 8_000_000
 """Refused records are kept as they came: a batch ends early when they are long."""
+SHOWN: Final = 5
+"""Refused records of a file that are shown at once; all are kept."""
 Lines = Iterator[tuple[int, str | TooLong]]
 
 
@@ -51,15 +53,18 @@ class ImportCommand(BaseCommand):
 
     def _file(self, name: str, options: dict[str, Any]) -> None:
         counts = Counts()
+        refused: list[Result] = []
         with open_text(name) as text:
             source, records = self.records(text, options)
             voice = Voice(source, self.command_name, name)
             with _bar(text) as bar:
                 for batch in _batches(records):
-                    counts.add(result for _, result in admit(*sift(batch, voice, now_us())))
+                    results = [result for _, result in admit(*sift(batch, voice, now_us()))]
+                    counts.add(results)
+                    refused += [item for item in results if item.status == "rejected"][: SHOWN - len(refused)]
                     self._ahead.after(len(batch))
                     bar.update(text.bytes_read - bar.n)
-        self._tell(name, counts)
+        self._tell(name, counts, refused)
         self.after(name)
 
     @property
@@ -67,12 +72,19 @@ class ImportCommand(BaseCommand):
         """Name of the command, which is the actor of its events."""
         return type(self).__module__.rpartition(".")[2]
 
-    def _tell(self, name: str, counts: Counts) -> None:
+    def _tell(self, name: str, counts: Counts, refused: list[Result]) -> None:
         reasons = ", ".join(f"{code} {count}" for code, count in sorted(counts.reasons.items()))
         self.stdout.write(
             f"{name}: {counts.accepted} accepted, {counts.duplicate} duplicate, {counts.rejected} rejected"
             + (f" ({reasons})" if reasons else "")
         )
+        for item in refused:
+            field = f", {item.pointer}" if item.pointer and not item.text.startswith(item.pointer) else ""
+            self.stderr.write(f"  line {item.index}{field}: {item.text}")
+        if counts.rejected > len(refused):
+            self.stderr.write(f"  and {counts.rejected - len(refused)} more")
+        if refused:
+            self.stderr.write("  all of them with what was sent: GET /api/v1/rejections")
 
 
 def _batches(records: Iterable[Draft | Refusal]) -> Iterator[list[Draft | Refusal]]:

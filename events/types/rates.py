@@ -6,9 +6,12 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from events.types.jobs import Count, Name, Short
+from events.types.jobs import Count, Short
 from events.types.projects import Day, check_day
 from events.types.registry import EventStruct, event
+
+Class = Annotated[str, Meta(min_length=1, max_length=160, pattern=r"^[a-z0-9][^/A-Z\x00-\x1f]*$")]
+"""A resource class is lower case, as classes of use are: another spelling would price nothing."""
 
 
 @event("rate.published", stream=lambda e: f"rate/{e.resource_class}")
@@ -20,7 +23,7 @@ class RatePublished(EventStruct, frozen=True):
     position wins: that is how a price is corrected. `card` names the rate card it belongs to.
     """
 
-    resource_class: Name
+    resource_class: Class
     currency: Annotated[str, Meta(pattern=r"^[A-Z]{3}$")]
     micro_per_hour: Count
     from_day: Day
@@ -35,7 +38,7 @@ class RatePublished(EventStruct, frozen=True):
 class RateWithdrawn(EventStruct, frozen=True):
     """From this day the class has no price: its use is a visible gap until a rate is published."""
 
-    resource_class: Name
+    resource_class: Class
     from_day: Day
 
     def __post_init__(self) -> None:

@@ -147,7 +147,10 @@ def test_a_bad_line_is_a_rejection_and_its_neighbours_are_kept(tmp_path: Path, k
     file.write_text("\n".join([HEADER, *(job(n) for n in range(10, 10 + BEFORE)), made(), job(2000)]) + "\n")
     exit_code, printed, _ = run(*IMPORT, "--no-project", str(file))
     assert exit_code == 0
-    assert printed == f"{file}: {BEFORE + 1} accepted, 0 duplicate, 1 rejected ({code} 1)\n"
+    counted, shown, *_ = printed.splitlines()
+    assert counted == f"{file}: {BEFORE + 1} accepted, 0 duplicate, 1 rejected ({code} 1)"
+    assert shown.startswith(f"  line {BEFORE + 2}")
+    assert words in shown
     assert jobs() == [*(str(n) for n in range(10, 10 + BEFORE)), "2000"]
     row = Rejection.objects.get()
     assert (row.origin, row.index, row.code, row.pointer) == (str(file), BEFORE + 2, code, pointer)
@@ -156,7 +159,7 @@ def test_a_bad_line_is_a_rejection_and_its_neighbours_are_kept(tmp_path: Path, k
 
 
 REPORT: list[tuple[dict[str, Any], str]] = [
-    ({"name": "gold"}, "--name: there is no report 'gold'"),
+    ({"name": "gold"}, "there is no report 'gold'"),
     ({"timezone": "Mars"}, "--timezone: 'Mars' is not in the tz database"),
     ({"from": "yesterday"}, "--from: 'yesterday' is neither a date"),
     ({"from": "2026-13-01"}, "--from: '2026-13-01' is neither a date"),

@@ -47,12 +47,22 @@ class Command(BaseCommand):
             )
             report = reports.run(options["name"], Scope.everything(), params)
         except reports.BadParameter as error:
-            raise CommandError(f"--{error.name.replace('_', '-')}: {error.text}", returncode=2) from None
+            name = "" if error.name == "name" else f"--{error.name.replace('_', '-')}: "
+            raise CommandError(name + error.text, returncode=2) from None
+        if options["format"] == "xlsx" and not options["output"] and self.stdout.isatty():
+            raise CommandError("a workbook is not for a terminal: name a file with -o", returncode=2)
         self._write(reportforms.FORMS[options["format"]](report), options["output"])
+        if options["format"] in ("csv", "xlsx"):  # the table and JSON say it themselves
+            for gap in report.gaps:
+                self.stderr.write("missing: " + ", ".join(f"{key} {value}" for key, value in gap.items()))
 
     def _write(self, body: bytes, output: str) -> None:
         if output:
-            Path(output).write_bytes(body)
+            try:
+                Path(output).write_bytes(body)
+            except OSError as error:
+                raise CommandError(f"-o {output}: cannot be written ({error.strerror})", returncode=2) from None
+            self.stderr.write(f"written to {output}")
             return
         stream = getattr(self.stdout._out, "buffer", None)
         if stream is None:  # a test's text stream

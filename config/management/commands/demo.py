@@ -10,20 +10,23 @@ from typing import Any, Final
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from config.management.commands.init import prepare
 from events import projector
 from events.actions import declare_site, say
+from events.queries import head_position
 from events.types import EventStruct
 from events.types.clusters import SiteDeclared
 from events.types.projects import AccountMapped, ProjectDeclared
 from events.types.rates import RatePublished
+from fleet.queries import site
 from jobs.models import Grant
 
 CAPTURE: Final = settings.BASE_DIR / "tests" / "payloads" / "slurm" / "sacct"
 FILES: Final = ("allocations.psv", "all_duplicates.psv.gz")
 FROM: Final = "2026-01-01"
+SITE: Final = "Demo hall"
 
 STATEMENTS: Final[tuple[tuple[str, EventStruct], ...]] = (
     ("project.declared", ProjectDeclared(project="lab", title="Example Lab", kind="organisation")),
@@ -48,7 +51,7 @@ LOGINS: Final = (("admin", "sees everything", None), ("lead", "sees the team per
 class Command(BaseCommand):
     """Load the demo pod, then serve unless told otherwise."""
 
-    help = "Load 109 real jobs of the cluster pod-a with projects and prices, then serve."
+    help = "Load 109 accounting records of the real cluster pod-a with projects and prices, then serve."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Options."""
@@ -59,7 +62,8 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Load (a second time nothing changes), print the logins, serve."""
         prepare()
-        declare_site(SiteDeclared(name="Demo hall", timezone="Europe/Berlin", currency="EUR"), actor="demo")
+        _refuse_real_books()
+        declare_site(SiteDeclared(name=SITE, timezone="Europe/Berlin", currency="EUR"), actor="demo")
         for type_, data in STATEMENTS:
             say(data, type_=type_, actor="demo", key=f"demo/{type_}/{hashlib.sha256(repr(data).encode()).hexdigest()}")
         files = [str(CAPTURE / name) for name in FILES]
@@ -70,6 +74,17 @@ class Command(BaseCommand):
             self.stdout.write(f"login {name!r}, password {password!r}: {sees}")
         if options["serve"]:
             call_command("serve", host=options["host"], port=options["port"])
+
+
+def _refuse_real_books() -> None:
+    """A log cannot forget: demo data must not get into the books of a real site."""
+    here = site()
+    if here.name != SITE and (here.declared or head_position()):
+        raise CommandError(
+            f"{settings.HALLBOOK_HOME} keeps the books of {here.name or 'somebody'} already; give the demo a home of "
+            "its own: HALLBOOK_HOME=var/demo make demo",
+            returncode=2,
+        )
 
 
 def login(name: str, project: str | None) -> str:
