@@ -18,8 +18,9 @@ NAME: Final = "filesystem"
 class Channel(filesystem.Channel):
     """kombu opens the final name first, so that a reader can meet an empty or half message and crash on it."""
 
-    def _put(self, queue: str, payload: Any, **_: Any) -> None:
+    def _put(self, queue: str, payload: Any, **kwargs: Any) -> None:
         """Write beside and rename: a message is there as a whole or not."""
+        del kwargs  # priorities and the like mean nothing to a folder
         name = f"{round(monotonic() * 1000)}_{uuid.uuid4()}.{queue}.msg"
         target = os.path.join(self.data_folder_out, name)
         scratch = f"{target}.part"
