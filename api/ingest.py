@@ -38,6 +38,8 @@ MEDIA_TYPES: Final = (
     "application/cloudevents-batch+json",
     "application/x-ndjson",
 )
+MOST_MEMBERS: Final = 100
+"""Each member of a gzip body costs a copy of what follows it."""
 BINARY_HEADERS: Final = ("specversion", "id", "source", "type", "time", "dataschema")
 logger = logging.getLogger(__name__)
 
@@ -144,8 +146,12 @@ def _unpacked(request: HttpRequest) -> bytes:
 def _gunzip(raw: bytes, most: int) -> bytes:
     """Unzip one or more members, never holding more than one byte over `most`."""
     out = bytearray()
+    members = 0
     try:
         while raw:
+            members += 1
+            if members > MOST_MEMBERS:
+                raise Refuse(400, f"the gzip body has over {MOST_MEMBERS} members; send it as one", pointer="")
             member = zlib.decompressobj(wbits=31)
             out += member.decompress(raw, most + 1 - len(out))
             if len(out) > most:

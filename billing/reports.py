@@ -36,12 +36,12 @@ PRICED: Final = """
     WHERE {condition}"""
 SUMS: Final = """
     coalesce(sum(unit_seconds * micro_per_hour), 0)::numeric,
-    coalesce(sum(unit_seconds) FILTER (WHERE resource_class <> 'cpu'), 0)::bigint,
-    coalesce(sum(unit_seconds) FILTER (WHERE resource_class = 'cpu'), 0)::bigint,
-    coalesce(sum(unit_seconds) FILTER (WHERE resource_class <> 'cpu' AND micro_per_hour IS NULL), 0)::bigint,
-    coalesce(sum(unit_seconds) FILTER (WHERE resource_class = 'cpu' AND micro_per_hour IS NULL), 0)::bigint"""
+    coalesce(sum(unit_seconds) FILTER (WHERE resource_class <> 'cpu'), 0),
+    coalesce(sum(unit_seconds) FILTER (WHERE resource_class = 'cpu'), 0),
+    coalesce(sum(unit_seconds) FILTER (WHERE resource_class <> 'cpu' AND micro_per_hour IS NULL), 0),
+    coalesce(sum(unit_seconds) FILTER (WHERE resource_class = 'cpu' AND micro_per_hour IS NULL), 0)"""
 GAPS: Final = """
-    SELECT resource_class, min(day), max(day), sum(unit_seconds)::bigint,
+    SELECT resource_class, min(day), max(day), sum(unit_seconds),
            (SELECT string_agg(DISTINCT o.currency, ', ') FROM billing_price o
             WHERE o.resource_class = g.resource_class AND o.currency <> %(currency)s)
     FROM ({priced}) g WHERE micro_per_hour IS NULL AND unit_seconds > 0 GROUP BY 1 ORDER BY 1"""
@@ -85,13 +85,14 @@ def _gap(row: tuple[Any, ...], currency: str) -> Row:
         "resource_class": resource_class,
         "from": first.isoformat(),
         "to": last.isoformat(),
-        unit: seconds,
+        unit: int(seconds),
         "reason": reason,
     }
 
 
 def _amounts(width: int, rows: list[tuple[Any, ...]], currency: str) -> tuple[list[Row], Row]:
     cents = largest_remainder([int(row[width]) for row in rows], DENOMINATOR)
+    rows = [(*row[:width], *(int(value) for value in row[width:])) for row in rows]
     shown = [_values(row[width + 1 :], amount, currency) for row, amount in zip(rows, cents, strict=True)]
     sums = [sum(row[width + 1 + n] for row in rows) for n in range(4)]
     return shown, _values(sums, sum(cents), currency)

@@ -18,7 +18,7 @@ NAME: Final = "filesystem"
 class Channel(filesystem.Channel):
     """kombu opens the final name first, so that a reader can meet an empty or half message and crash on it."""
 
-    def _put(self, queue: str, payload: Any, **kwargs: Any) -> None:
+    def _put(self, queue: Any, payload: Any, **kwargs: Any) -> None:  # type: ignore[override]  # kombu's two bases differ
         """Write beside and rename: a message is there as a whole or not."""
         del kwargs  # priorities and the like mean nothing to a folder
         name = f"{round(monotonic() * 1000)}_{uuid.uuid4()}.{queue}.msg"

@@ -18,6 +18,9 @@ __all__ = ["AsOf", "BadParameter", "Column", "Definition", "Params", "Report", "
            "names", "parse", "register", "run"]  # fmt: skip
 
 BUCKETS: Final = ("hour", "day", "week", "month", "quarter", "year")
+EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC) - timedelta(days=1)
+LATEST: Final = datetime(2150, 1, 1, tzinfo=UTC)
+MOST_HOURS: Final = timedelta(days=800)
 Row = dict[str, Any]
 
 
@@ -145,6 +148,7 @@ def parse(
     report = definition(name)
     chosen = named_zone(timezone) if timezone else zone
     first, last = instant("from", start, chosen), instant("to", end, chosen)
+    _check_span(first, last, group_by)
     if last <= first:
         raise BadParameter("to", f"{end} is not after {start}; the end is exclusive")
     groups = _groups(report, group_by)
@@ -152,8 +156,16 @@ def parse(
         raise BadParameter("view", f"{view!r} is not a view of {name}; there are {', '.join(report.views)}")
     known = _position(as_known_at, chosen)
     if known is not None and cut is None:
-        cut = instant("as_known_at", as_known_at, chosen) if not as_known_at.isdigit() else _recorded(known)
+        cut = _known_when(as_known_at, chosen) if not as_known_at.isdecimal() else _recorded(known)
     return Params(first, last, chosen, groups, known, view or report.views[0], cut)
+
+
+def _check_span(first: datetime, last: datetime, group_by: str) -> None:
+    """Refuse what no person means and no machine should compute: other centuries, and hours of many years."""
+    if first < EARLIEST or last > LATEST:
+        raise BadParameter("from", f"only times from {EARLIEST:%Y} to {LATEST:%Y} can be asked for")
+    if "hour" in group_by.split(",") and last - first > MOST_HOURS:
+        raise BadParameter("to", f"by hour at most {MOST_HOURS.days} days can be asked for at once")
 
 
 def _groups(report: Definition, text: str) -> tuple[str, ...]:
@@ -175,8 +187,8 @@ def _position(text: str, zone: ZoneInfo) -> int | None:
     if not text:
         return None
     with connection.cursor() as cursor:
-        if not text.isdigit():
-            when = instant("as_known_at", text, zone)
+        if not (text.isdecimal() and len(text) < 19):
+            when = _known_when(text, zone)
             cursor.execute(
                 "SELECT coalesce(max(upto), 0) FROM events_block WHERE shard = %s AND recorded_at <= %s",
                 [settings.SHARD, when],
@@ -187,6 +199,17 @@ def _position(text: str, zone: ZoneInfo) -> int | None:
     if int(text) > head:
         raise BadParameter("as_known_at", f"position {text} is not in the log yet; its last one is {head}")
     return int(text)
+
+
+def _known_when(text: str, zone: ZoneInfo) -> datetime:
+    """An instant of the log's own clock, which is finer than a second."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is not None and found.tzinfo is not None and found.microsecond:
+        return found.astimezone(UTC)
+    return instant("as_known_at", text, zone)
 
 
 def _recorded(position: int) -> datetime | None:
@@ -214,11 +237,14 @@ def instant(name: str, text: str, zone: ZoneInfo) -> datetime:
         if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
             return midnight(date.fromisoformat(text), zone)
         found = datetime.fromisoformat(text)
-    except ValueError:
+        found = found.astimezone(UTC) if found.tzinfo else found
+    except (ValueError, OverflowError):
         found = None
     if found is None or found.tzinfo is None:
         raise BadParameter(name, f"{text!r} is neither a date (2026-11-30) nor a time with zone (2026-11-30T10:00:00Z)")
-    return found.astimezone(UTC)
+    if found.microsecond:
+        raise BadParameter(name, f"{text!r}: use is kept in whole seconds")
+    return found
 
 
 def midnight(day: date, zone: ZoneInfo) -> datetime:
@@ -247,8 +273,9 @@ def _bucket(bucket: str, at: datetime, zone: ZoneInfo) -> tuple[str, datetime]:
     """Label of the bucket that holds an instant, and the instant it ends."""
     local = at.astimezone(zone)
     if bucket == "hour":
-        start = local.replace(minute=0, second=0, microsecond=0)
-        return start.isoformat(), start.astimezone(UTC) + timedelta(hours=1)
+        # By what is left of the hour on the clock: where clocks move by half an hour, the floor is another hour's.
+        left = timedelta(hours=1) - timedelta(minutes=local.minute, seconds=local.second)
+        return local.replace(minute=0, second=0).isoformat(), at + left
     day = local.date()
     label, following = _calendar(bucket, day)
     return label, midnight(following, zone)

@@ -9,6 +9,8 @@ import msgspec
 from events.adapters import Draft, Refusal
 from events.types import REGISTRY, EventStruct, UnknownType
 
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError)
+"""What a decoder raises on a bad document: the last two on one nested too deep, and on a time beyond the calendar."""
 CLOCK_AHEAD_US: Final = 5 * 60 * 1_000_000
 """How far ahead of receipt an event may claim to have happened."""
 EARLIEST_US: Final = -2_208_988_800_000_000  # 1900-01-01: earlier is a unit mistake
@@ -37,7 +39,7 @@ def decoded(
     except UnknownType as error:
         known = ", ".join(sorted({kind.name for kind in REGISTRY}))
         return refusal(index, "/type", "unknown_type", f"{error}; known are {known}", payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         text, _, where = str(error).partition(" - at `$")
         return refusal(index, prefix + pointer(where.rstrip("`")), "invalid", text, payload)
 

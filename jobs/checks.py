@@ -6,22 +6,22 @@ from typing import Any, Final
 
 CONSERVED: Final = """
 SELECT 'wall seconds of segments and of usage by day' AS what,
-       (SELECT coalesce(sum(extract(epoch FROM end_at - start_at)), 0)::bigint FROM jobs_segment
+       (SELECT coalesce(sum(extract(epoch FROM end_at - start_at)), 0)::numeric FROM jobs_segment
         WHERE end_at IS NOT NULL),
-       (SELECT coalesce(sum(wall_seconds), 0)::bigint FROM jobs_usageday)
+       (SELECT coalesce(sum(wall_seconds), 0)::numeric FROM jobs_usageday)
 UNION ALL
 SELECT 'GPU-seconds of segments and of usage by day',
-       (SELECT coalesce(sum(extract(epoch FROM end_at - start_at) * gpus), 0)::bigint FROM jobs_segment
+       (SELECT coalesce(sum(extract(epoch FROM end_at - start_at) * gpus), 0)::numeric FROM jobs_segment
         WHERE end_at IS NOT NULL),
-       (SELECT coalesce(sum(gpu_seconds), 0)::bigint FROM jobs_usageday)
+       (SELECT coalesce(sum(gpu_seconds), 0)::numeric FROM jobs_usageday)
 UNION ALL
 SELECT 'GPU-seconds of usage by day and of resource classes by day',
-       (SELECT coalesce(sum(gpu_seconds), 0)::bigint FROM jobs_usageday),
-       (SELECT coalesce(sum(unit_seconds), 0)::bigint FROM jobs_classday WHERE resource_class <> 'cpu')
+       (SELECT coalesce(sum(gpu_seconds), 0)::numeric FROM jobs_usageday),
+       (SELECT coalesce(sum(unit_seconds), 0)::numeric FROM jobs_classday WHERE resource_class <> 'cpu')
 UNION ALL
 SELECT 'starts of attempts and starts counted by day',
        (SELECT count(*) FROM jobs_segment WHERE opening AND end_at IS NOT NULL),
-       (SELECT coalesce(sum(attempts_started), 0)::bigint FROM jobs_usageday)
+       (SELECT coalesce(sum(attempts_started), 0)::numeric FROM jobs_usageday)
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, Final
 
 from django.db import connection
@@ -46,11 +47,11 @@ WAITS: Final = (
 )
 
 _USAGE_SUMS: Final = """
-    coalesce(sum(gpu_seconds), 0)::bigint, coalesce(sum(node_seconds), 0)::bigint,
-    coalesce(sum(cpu_seconds), 0)::bigint, coalesce(sum(wall_seconds), 0)::bigint,
-    coalesce(sum(suspended_seconds), 0)::bigint, coalesce(sum(carried + attempts_started), 0)::bigint,
-    coalesce(sum(attempts_started), 0)::bigint, coalesce(sum(jobs_started), 0)::bigint,
-    coalesce(sum(jobs_ended), 0)::bigint"""
+    coalesce(sum(gpu_seconds), 0), coalesce(sum(node_seconds), 0),
+    coalesce(sum(cpu_seconds), 0), coalesce(sum(wall_seconds), 0),
+    coalesce(sum(suspended_seconds), 0), coalesce(sum(carried + attempts_started), 0),
+    coalesce(sum(attempts_started), 0), coalesce(sum(jobs_started), 0),
+    coalesce(sum(jobs_ended), 0)"""
 # Wait of an attempt: start - eligible, and start - submit; a source that tells a later submit waits 0.
 # Mean is cut to whole seconds; percentiles are observed values (percentile_disc).
 _WAIT_SUMS: Final = """
@@ -112,12 +113,17 @@ def _rows(scope: Scope, by: Grouping, facts: str, sums: str) -> list[tuple[Any, 
     condition = windows.scoped(scope, arguments)
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {by.select(sums)} FROM ({facts}) AS f WHERE {condition} {by.sql}", arguments)
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        rows = [_whole(row) for row in cursor.fetchall()]
         width = len(cursor.description) - by.width
     if by.columns != ("f.bucket",):
         return rows
     known: dict[int, tuple[Any, ...]] = {row[0]: row for row in rows}
     return [known.get(number, (number, *(0,) * width)) for number in range(len(by.window.labels))]
+
+
+def _whole(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Sums come as numeric, which holds any of them; in a report they are whole numbers."""
+    return tuple(int(value) if isinstance(value, Decimal) else value for value in row)
 
 
 def declare() -> None:

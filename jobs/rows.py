@@ -110,7 +110,8 @@ def resource_classes(segment: Segment) -> tuple[list[str], list[int]]:
     """
     if not segment.gpus:
         return (["cpu"], [segment.cpus]) if segment.cpus else ([], [])
-    typed = [(name.lower(), count) for name, count in segment.gpu_types if count]
+    # A type called `cpu` must not pass for the class of allocations without GPUs.
+    typed = [("gpu" if name.lower() == "cpu" else name.lower(), count) for name, count in segment.gpu_types if count]
     rest = segment.gpus - sum(count for _, count in typed)
     if rest < 0:  # types that do not add up to the total: the total is what was allocated
         typed, rest = [], segment.gpus

@@ -63,7 +63,8 @@ def window(params: Params, site_zone: ZoneInfo) -> Window:
         while at < end:
             day = at.astimezone(site_zone).date()
             day_end = midnight(day + timedelta(days=1), site_zone)
-            until = min(end, day_end)
+            # Where clocks go back over midnight a day is met again after its end: go on by hours then.
+            until = min(end, day_end if day_end > at else at + timedelta(hours=1))
             whole = whole and until == day_end and at == midnight(day, site_zone)
             edges.append(until)
             days.append(day)

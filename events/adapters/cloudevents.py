@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from events.adapters import Draft, Refusal
 from events.types import REGISTRY, EventStruct
-from events.validate import decoded, pointer, refusal
+from events.validate import UNREADABLE, decoded, pointer, refusal
 
 __all__ = ["Envelope", "Malformed", "batch", "binary", "envelope_of", "lines", "sole", "translate"]
 
@@ -26,6 +26,9 @@ Items = list[Draft | Refusal]
 _Key = Annotated[str, Meta(min_length=1, max_length=400, pattern=r"^[^\x00]+$")]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_FIRST_US: Final = -62_135_596_800_000_000
+_LAST_US: Final = 253_402_300_799_999_999
+"""The calendar's first and last microsecond: an offset can tell a time beyond them."""
 _VERSION: Final = re.compile(r"[./]v?([1-9]\d{0,3})\Z")
 _NUL: Final = b"\\u0000"
 
@@ -61,7 +64,7 @@ def sole(body: bytes, index: int = 0) -> Draft | Refusal:
     """One structured event."""
     try:
         envelope = _LINES.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         return _unreadable(error, body, index)
     return _careful(envelope, index, body)
 
@@ -70,7 +73,7 @@ def lines(body: bytes) -> Items:
     """One event per line, numbered from 0 without blank lines; a bad line is refused, the others are read."""
     try:
         envelopes = _LINES.decode_lines(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return [sole(line, index) for index, line in enumerate(_split(body))]
     return _drafts(envelopes, body, _split)
 
@@ -79,7 +82,7 @@ def batch(body: bytes) -> Items:
     """A JSON array of events. Raises Malformed when it is none."""
     try:
         envelopes = _BATCH.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return [sole(bytes(item), index) for index, item in enumerate(_array(body))]
     return _drafts(envelopes, body, _array)
 
@@ -90,7 +93,7 @@ def binary(headers: Mapping[str, str], body: bytes) -> Items:
     said: dict[str, Any] = {n: urllib.parse.unquote(headers[f"ce-{n}"]) for n in names if f"ce-{n}" in headers}
     try:
         msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         return [refusal(0, "/data", "malformed", f"the body is not JSON: {error}", body)]
     return [sole(msgspec.json.encode({**said, "data": msgspec.Raw(body)}))]
 
@@ -102,7 +105,7 @@ def envelope_of(draft: Draft) -> bytes:
         "id": draft.native_key,
         "source": draft.source,
         "type": draft.type,
-        "time": _EPOCH + draft.occurred_us * _MICROSECOND,
+        "time": _EPOCH + min(max(draft.occurred_us, _FIRST_US), _LAST_US) * _MICROSECOND,
         "data": draft.data,
     }
     return msgspec.json.encode(said)
@@ -115,7 +118,7 @@ def _split(body: bytes) -> Sequence[bytes]:
 def _array(body: bytes) -> Sequence[msgspec.Raw]:
     try:
         return _RAW_BATCH.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise Malformed(f"the body is not a JSON array of CloudEvents: {error}") from None
 
 
@@ -141,7 +144,7 @@ def _plain(envelope: Envelope, index: int) -> Draft | None:
         return None
     try:
         data = decode(envelope.data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     occurred_us = (envelope.time - _EPOCH) // _MICROSECOND
     return Draft(envelope.type, data, envelope.id, occurred_us, index, False, envelope.source, True)
@@ -183,7 +186,7 @@ def _unreadable(error: Exception, body: bytes, index: int) -> Refusal:
     """Why one item is no envelope; its source where that much can be read."""
     try:
         said = msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return refusal(index, "", "malformed", f"not JSON: {error}", body)
     source = said.get("source") if isinstance(said, dict) else None
     text, _, where = str(error).partition(" - at `$")

@@ -102,6 +102,9 @@ class _Group:
         return (-1 if self.start is None else self.start, end, -1 if self.submit is None else self.submit)
 
 
+_ANEW_SECONDS: Final = 86_400
+
+
 def read_records(sightings: Sequence[Sighting]) -> list[Record]:
     """The accounting records of a stream's reports, in no particular order; corrections are passed over."""
     told = [_tell(one, one.data) for one in sightings if isinstance(one.data, JobReported)]
@@ -159,16 +162,17 @@ def _without_plans(data: JobReported) -> JobReported:
 
 def _gather(told: Iterable[_Told]) -> list[list[_Told]]:
     """Group sightings by record: by native number where there is one, the others by their times."""
-    numbered: dict[int, list[_Told]] = {}
+    numbered: dict[int, list[list[_Told]]] = {}
     loose: list[_Told] = []
     for one in told:
         if one.data.record:  # 0 is what Slurm shows before the database has answered
-            numbered.setdefault(one.data.record, []).append(one)
+            _number(one, numbered.setdefault(one.data.record, []))
         else:
             loose.append(one)
+    by_number = [members for lives in numbered.values() for members in lives]
     if not loose:
-        return list(numbered.values())
-    groups = [_open_group(members) for members in numbered.values()]
+        return by_number
+    groups = [_open_group(members) for members in by_number]
     for one in sorted(loose, key=_most_telling_first):
         group = _find_group(one, groups)
         if group is None:
@@ -176,6 +180,18 @@ def _gather(told: Iterable[_Told]) -> list[list[_Told]]:
         else:
             group.add(one)
     return [group.told for group in groups]
+
+
+def _number(one: _Told, lives: list[list[_Told]]) -> None:
+    """Put a numbered sighting to its record. Numbers start at 1 again when the accounting's database is made anew:
+    submissions more than a day apart are two records."""
+    submit = one.data.submit
+    for members in lives:
+        other = next((told.data.submit for told in members if told.data.submit is not None), None)
+        if submit is None or other is None or abs(submit - other) <= _ANEW_SECONDS:
+            members.append(one)
+            return
+    lives.append([one])
 
 
 def _most_telling_first(told: _Told) -> tuple[bool, int, int, int, str, str]:
@@ -223,9 +239,16 @@ def _is_same(told: _Told, group: _Group) -> bool:
     # jobcomp starts what follows a resize at the resize.
     if near(data.start, group.start) or (resumed and near(data.start, group.submit)):
         return True
-    if data.submit is not None and data.submit == group.submit and near(data.end, group.end):
+    # Slurm's own key is cluster, job id and submission: a start that moved is a correction, not another run.
+    same = data.submit is not None and data.submit == group.submit
+    if same and (near(data.end, group.end) or _meets(data.start, data.end, group)):
         return True
     return told.rank <= _CLOCKED and not other_submit and _overlaps(told, group)
+
+
+def _meets(start: int, end: int | None, group: _Group) -> bool:
+    """Whether two runs share a moment; one without an end goes on."""
+    return (group.end is None or start < group.end) and (end is None or group.start is None or end > group.start)
 
 
 def _overlaps(told: _Told, group: _Group) -> bool:

@@ -27,17 +27,22 @@ State = Literal["PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "REQUEUED", "PR
 """Base state words of Slurm (22.05 to 25.11); what follows the word ("by 1001") is left out."""
 
 _EXPECTED = frozenset({"PENDING", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
-_RUNNING = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "STOPPED", "SIGNALING"})
+_PLAN_SECONDS = 366 * 86_400
+_RUNNING = frozenset({"RUNNING", "SUSPENDED", "CONFIGURING", "STOPPED", "SIGNALING"})
 
 
 def _happened(state: str, submit: int | None, start: int | None, end: int | None) -> tuple[str, int] | None:
-    """The latest of the times that are no plans: a start of a waiting job and an end of a running one are."""
-    if state not in _EXPECTED:
-        if end is not None and state not in _RUNNING and end >= (start or 0):
-            return "end", end
-        if start is not None:
-            return "start", start
-    return None if submit is None else ("submit", submit)
+    """The latest of the times that are no plans: a start of a waiting job and an end of a running one are.
+
+    A plan may lie a year ahead and no more: beyond, it is a mistake that would be kept as a real time one day.
+    """
+    found = [("submit", submit or 0)]
+    waits = state in _EXPECTED
+    if start is not None:
+        found.append(("start", start - _PLAN_SECONDS if waits else start))
+    if end is not None:
+        found.append(("end", end - _PLAN_SECONDS if waits or state in _RUNNING else end))
+    return max(found, key=lambda item: item[1])
 
 
 @event("job.reported", stream=lambda e: f"job/{e.cluster}/{e.job_id}")
