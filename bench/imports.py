@@ -78,7 +78,7 @@ def _imported_parts(file: Path) -> dict[str, float]:
 
 def _command(name: str, *args: str, **options: Any) -> None:
     if name == "import_sacct":
-        options |= {"cluster": "pod-a", "timezone": "Europe/Berlin"}
+        options |= {"cluster": "pod-a", "timezone": "UTC"}
     call_command(name, *args, stdout=io.StringIO(), **options)
 
 

@@ -36,11 +36,13 @@ def run(*, quick: bool) -> Measured:
         first = _send(port, forms["5000"])
         rows = _stored_rows()
         plain = _requests(token, data.bodies(count // 20, 1000), "/bench/plain")
+        plain_5000 = _requests(token, data.bodies(count // 10, 5000), "/bench/plain")
         variants: dict[str, Callable[[], float]] = {
             "copy": lambda: _copy(rows),
             **{f"ingest_{name}": _sender(port, form) for name, form in forms.items()},
             "recorder": lambda: _recorder(rows[: count // 4]) * 4,
             "drf": lambda: tables.emptied(lambda: _send(port, plain)) * 20,
+            "drf_5000": lambda: tables.emptied(lambda: _send(port, plain_5000)) * 10,
         }
         found = rates(count, variants, repeats)
         before = cpu_seconds(pid)
@@ -66,6 +68,7 @@ def _figures(found: dict[str, list[float]], count: int, rows: Sequence[Any], web
         "ratio_1000": ratio("ingest_1000", "copy"),
         "ratio_5000_mixed": ratio("ingest_5000_mixed", "copy"),
         "times_drf": ratio("ingest_1000", "drf"),
+        "times_drf_5000": ratio("ingest_5000", "drf_5000"),
         "times_recorder": ratio("ingest_1000", "recorder"),
         "web_cpu_us_per_event": 1e6 * web_cpu / count,
         "web_cpu_share_of_time": web_cpu / took,
