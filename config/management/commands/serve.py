@@ -34,6 +34,13 @@ class Command(BaseCommand):
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=8000)
         parser.add_argument("--workers", type=int, default=2, help="web processes")
+        parser.add_argument(
+            "--threads",
+            type=int,
+            default=4,
+            help="requests of one web process at a time; 1 where "
+            "batches of events are most of the work: they then run about a quarter faster",
+        )
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Run; exit 1 when the web process ends by itself."""
@@ -42,13 +49,13 @@ class Command(BaseCommand):
         bundle()  # made once, so that the first page does not wait for it
         self.stdout.write(f"Hallbook serves on http://{options['host']}:{options['port']}/ (stop with Ctrl-C)")
         self.stdout.flush()
-        code = run(options["host"], options["port"], options["workers"])
+        code = run(options["host"], options["port"], options["workers"], options["threads"])
         connections.close_all()
         if code:
             raise CommandError("the web process ended by itself; its last lines are above", returncode=1)
 
 
-def run(host: str, port: int, workers: int) -> int:
+def run(host: str, port: int, workers: int, threads: int = 4) -> int:
     """Run web, worker and beat; 0 after a signal, 1 when the web process ended by itself.
 
     A worker or beat that ends (a broken broker, kill -9) is started again: nothing is lost meanwhile.
@@ -56,7 +63,7 @@ def run(host: str, port: int, workers: int) -> int:
     stopped: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda seen, _frame: stopped.append(seen))
-    web, *others = _commands(host, port, workers)
+    web, *others = _commands(host, port, workers, threads)
     processes = [_start(web), *(_start(command) for command in others)]
     due = time.monotonic()
     while not stopped and processes[0].poll() is None:
@@ -76,12 +83,12 @@ def _again(process: subprocess.Popen[bytes], command: list[str]) -> subprocess.P
     return _start(command)
 
 
-def _commands(host: str, port: int, workers: int) -> list[list[str]]:
+def _commands(host: str, port: int, workers: int, threads: int = 4) -> list[list[str]]:
     # fmt: off
     return [
         [str(BIN / "granian"), "--interface", "wsgi", "--host", host, "--port", str(port), "--workers", str(workers),
-         "--blocking-threads", "4", "--runtime-mode", "st", "--backlog", "1024", "--log-level", "warning", "--no-ws",
-         "--respawn-failed-workers", "config.wsgi:application"],
+         "--blocking-threads", str(threads), "--runtime-mode", "st", "--backlog", "1024", "--log-level", "warning",
+         "--no-ws", "--respawn-failed-workers", "config.wsgi:application"],
         [str(BIN / "celery"), "-A", "config", "--quiet", "worker", "--pool", "solo", "--loglevel", "WARNING",
          "--without-gossip", "--without-mingle", "--without-heartbeat"],
         [str(BIN / "celery"), "-A", "config", "--quiet", "beat", "--loglevel", "WARNING",
