@@ -34,13 +34,7 @@ class Command(BaseCommand):
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=8000)
         parser.add_argument("--workers", type=int, default=2, help="web processes")
-        parser.add_argument(
-            "--threads",
-            type=int,
-            default=4,
-            help="requests of one web process at a time; 1 where "
-            "batches of events are most of the work: they then run about a quarter faster",
-        )
+        parser.add_argument("--threads", type=int, default=4, help="requests of one web process at a time")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Run; exit 1 when the web process ends by itself."""
