@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from itertools import groupby
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -221,7 +222,7 @@ def _with_share(book: Book, cells: Sequence[Cell], part: int) -> list[Cell]:
 
 
 def _cost(amount: Any) -> Cell:
-    return absent(figures.NO_PRICE) if amount is None else number(figures.money(amount), zero=float(amount) == 0)
+    return absent(figures.NO_PRICE) if amount is None else number(figures.money(amount), zero=Decimal(amount) == 0)
 
 
 def _folded(book: Book, rest: Sequence[Row]) -> list[Cell]:
