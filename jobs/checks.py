@@ -22,6 +22,12 @@ UNION ALL
 SELECT 'starts of attempts and starts counted by day',
        (SELECT count(*) FROM jobs_segment WHERE opening AND end_at IS NOT NULL),
        (SELECT coalesce(sum(attempts_started), 0)::numeric FROM jobs_usageday)
+UNION ALL
+SELECT 'GPU-seconds of ended attempts and of runs',
+       (SELECT coalesce(sum(gpu_seconds), 0)::numeric FROM jobs_attempt),
+       (SELECT coalesce(sum(gpu_seconds), 0)::numeric FROM jobs_run)
+UNION ALL
+SELECT 'jobs and jobs of runs', (SELECT count(*) FROM jobs_job), (SELECT coalesce(sum(jobs), 0) FROM jobs_run)
 """
 
 

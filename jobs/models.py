@@ -48,7 +48,10 @@ class AccountPlace(models.Model):
 
 
 class Job(models.Model):
-    """One submission known to a scheduler; a reused id is another job. `seq` counts jobs of one raw id."""
+    """One submission known to a scheduler; a reused id is another job. `seq` counts jobs of one raw id.
+
+    run: the training effort it belongs to; its own id where run_name is empty, because nobody named one.
+    """
 
     id = models.UUIDField(primary_key=True)
     stream = models.TextField(db_collation="C")
@@ -73,15 +76,53 @@ class Job(models.Model):
     reason = models.TextField()
     limit_seconds = models.BigIntegerField(null=True)
     attempts = models.IntegerField()
+    run = models.UUIDField()
+    run_name = models.TextField()
     position = models.BigIntegerField()
 
     class Meta:
         db_table = "jobs_job"
         indexes = [
             Index(fields=["stream"], name="jobs_job_stream"),
+            Index(fields=["run"], name="jobs_job_run", condition=~Q(run_name="")),
             Index(fields=["cluster", "job_id"], name="jobs_job_raw"),
             Index(fields=["submit", "id"], name="jobs_job_submit"),
             Index(fields=["account", "submit"], name="jobs_job_account"),
+        ]
+
+
+class Run(models.Model):
+    """One training effort: the jobs of an account that carry the same run name, or one job without a name.
+
+    key of a named run: uuid5 of account and name; of a job without one: the job's own id. start, end: of the
+    first and the last attempt, `end` null while a job of it waits or runs. gpus: the most GPUs of any of its
+    attempts. gpu_seconds, node_seconds: of its ended attempts; running ones are added when it is read.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    name = models.TextField()
+    named = models.BooleanField()
+    cluster = models.TextField()
+    account = models.TextField()
+    user = models.TextField(db_column="user_id")
+    submit = models.DateTimeField(null=True)
+    start = models.DateTimeField(null=True, db_column="start_at")
+    end = models.DateTimeField(null=True, db_column="end_at")
+    state = models.TextField()
+    jobs = models.IntegerField()
+    attempts = models.IntegerField()
+    gpus = models.IntegerField()
+    gpu_seconds = models.BigIntegerField()
+    node_seconds = models.BigIntegerField()
+    position = models.BigIntegerField()
+
+    class Meta:
+        db_table = "jobs_run"
+        indexes = [
+            Index(fields=["submit", "id"], name="jobs_run_submit"),
+            Index(fields=["account", "submit"], name="jobs_run_account"),
+            Index(fields=["name"], name="jobs_run_name", condition=Q(named=True)),
+            Index(fields=["submit"], name="jobs_run_open", condition=Q(end=None)),
         ]
 
 
@@ -89,6 +130,8 @@ class Attempt(models.Model):
     """One unbroken execution of a job: [start, end), running while end is null.
 
     cpus, gpus, nodes: size at the start (null: the source does not say); after a resize see the segments.
+    gpu_seconds: over all its segments, null while it runs. gpu_indices: `node=0-3` per node, by blanks, as far as
+    told. lost: it was charged to when it was last seen (`job.lost`); nobody told its end.
     """
 
     id = models.UUIDField(primary_key=True)
@@ -119,6 +162,10 @@ class Attempt(models.Model):
     confirmed = models.BooleanField()
     disagree = models.BooleanField()
     corrected = models.BooleanField()
+    lost = models.BooleanField()
+    run = models.UUIDField()
+    gpu_seconds = models.BigIntegerField(null=True)
+    gpu_indices = models.TextField()
     sources = models.TextField()
     position = models.BigIntegerField()
 
@@ -131,6 +178,8 @@ class Attempt(models.Model):
             Index(fields=["job"], name="jobs_attempt_job"),
             Index(fields=["account", "user", "start"], name="jobs_attempt_account"),
             Index(fields=["start"], name="jobs_attempt_running", condition=Q(end=None)),
+            Index(fields=["start"], name="jobs_attempt_lost", condition=Q(lost=True)),
+            Index(fields=["run", "start"], name="jobs_attempt_run"),
         ]
 
     @property
@@ -151,6 +200,7 @@ class Segment(models.Model):
     pk = models.CompositePrimaryKey("attempt", "seq")
     attempt = models.UUIDField()
     seq = models.IntegerField()
+    run = models.UUIDField()
     stream = models.TextField(db_collation="C")
     cluster = models.TextField()
     account = models.TextField()

@@ -18,9 +18,9 @@ from events.types import REGISTRY
 from jobs import rows
 from jobs.checks import check
 from jobs.dimensions import FIRST_DAY, Interval, intervals, paths
-from jobs.models import AccountPlace, Attempt, ClassDay, Job, Project, ProjectPlace, Segment, UsageDay
+from jobs.models import AccountPlace, Attempt, ClassDay, Job, Project, ProjectPlace, Run, Segment, UsageDay
 
-JOB_TYPES: Final = ("job.reported", "record.corrected")
+JOB_TYPES: Final = ("job.reported", "job.lost", "job.found", "record.corrected")
 PROJECT_TYPES: Final = ("project.declared", "project.moved")
 ACCOUNT_TYPES: Final = ("account.mapped",)
 FOLDED: Final = 50_000
@@ -29,7 +29,13 @@ FOLDED: Final = 50_000
 TOUCHED = """
 DROP TABLE IF EXISTS pg_temp.touched;
 CREATE TEMP TABLE touched (day date, cluster text, account text, user_id text, partition text,
-    PRIMARY KEY (day, cluster, account, user_id, partition)) ON COMMIT DROP
+    PRIMARY KEY (day, cluster, account, user_id, partition)) ON COMMIT DROP;
+DROP TABLE IF EXISTS pg_temp.touched_runs;
+CREATE TEMP TABLE touched_runs (run uuid PRIMARY KEY) ON COMMIT DROP
+"""
+TOUCH_RUNS: Final = """
+INSERT INTO touched_runs SELECT DISTINCT j.run FROM touched_streams t JOIN jobs_job j ON j.stream = t.stream
+WHERE j.run_name <> '' ON CONFLICT DO NOTHING
 """
 
 
@@ -45,6 +51,8 @@ def apply(batch: Batch) -> None:
             _refold(part, by_streams, zone)
     if batch.has(("site.declared",)):
         batch.cursor.execute(by_zone, {"zone": zone})
+    for statement in statements("jobs", "runs"):
+        batch.cursor.execute(statement)
     _roll_up(batch, zone)
 
 
@@ -78,17 +86,25 @@ def _refold(batch: Batch, touch: str, zone: str) -> None:
     cursor.execute("SELECT EXISTS (SELECT 1 FROM touched_streams WHERE known)")
     if cursor.fetchone()[0]:
         cursor.execute(touch, {"zone": zone})
+        cursor.execute(TOUCH_RUNS)
+        cursor.execute(
+            """DELETE FROM jobs_run r USING touched_streams t, jobs_job j
+               WHERE t.known AND j.stream = t.stream AND r.id = j.id"""
+        )
         for table in ("jobs_segment", "jobs_attempt", "jobs_job"):
             cursor.execute(f"DELETE FROM {table} r USING touched_streams t WHERE r.stream = t.stream AND t.known")
     found = _streams(batch)
     jobs: list[rows.Row] = []
     segments: list[rows.Row] = []
+    runs: list[rows.Row] = []
     # The widest rows are sent while the fold goes on, so that the server works beside it.
     with _copying(cursor, "jobs_attempt", rows.ATTEMPT, rows.ATTEMPT_TYPES) as write:
         for stream, sightings in found.items():
             _, cluster, raw = stream.split("/", 2)
             for job in fold(sightings):
                 jobs.append(rows.job_row(stream, cluster, raw, job))
+                if not job.run:
+                    runs.append(rows.run_row(stream, cluster, job))
                 for attempt in job.attempts:
                     row = rows.attempt_row(stream, cluster, raw, job, attempt)
                     write(row)
@@ -96,10 +112,12 @@ def _refold(batch: Batch, touch: str, zone: str) -> None:
     for table, columns, types, data in (
         ("jobs_job", rows.JOB, rows.JOB_TYPES, jobs),
         ("jobs_segment", rows.SEGMENT, rows.SEGMENT_TYPES, segments),
+        ("jobs_run", rows.RUN, rows.RUN_TYPES, runs),
     ):
         with _copying(cursor, table, columns, types) as write:
             for row in data:
                 write(row)
+    cursor.execute(TOUCH_RUNS)
     cursor.execute(touch, {"zone": zone})
 
 
@@ -232,8 +250,8 @@ def _accounts(batch: Batch) -> None:
 GROUP: Final = Group(
     name="jobs",
     layer=1,
-    version=1,
-    tables=(Project, ProjectPlace, AccountPlace, Job, Attempt, Segment, UsageDay, ClassDay),
+    version=2,
+    tables=(Project, ProjectPlace, AccountPlace, Job, Run, Attempt, Segment, UsageDay, ClassDay),
     apply=apply,
     check=check,
     money=True,

@@ -20,22 +20,26 @@ _INT4_OID: Final = 23
 # Types as they go over the wire: an instant is a whole number there, an array is packed once for all equal ones.
 JOB: Final = ("id", "stream", "cluster", "job_id", "seq", "array_job_id", "array_task", "het_job_id", "het_offset",
               "account", "user_id", "partition", "qos", "name", "comment", "submit", "eligible", "start", "end",
-              "state", "reason", "limit_seconds", "attempts", "position")  # fmt: skip
+              "state", "reason", "limit_seconds", "attempts", "run", "run_name", "position")  # fmt: skip
 JOB_TYPES: Final = ("uuid", "text", "text", "text", "int4", "text", "text", "text", "int4", "text", "text", "text",
                     "text", "text", "text", "int8", "int8", "int8", "int8", "text",
-                    "text", "int8", "int4", "int8")  # fmt: skip
+                    "text", "int8", "int4", "uuid", "text", "int8")  # fmt: skip
+RUN: Final = ("id", "name", "named", "cluster", "account", "user_id", "submit", "start_at", "end_at", "state", "jobs",
+              "attempts", "gpus", "gpu_seconds", "node_seconds", "position")  # fmt: skip
+RUN_TYPES: Final = ("uuid", "text", "bool", "text", "text", "text", "int8", "int8", "int8", "text", "int4", "int4",
+                    "int4", "int8", "int8", "int8")  # fmt: skip
 ATTEMPT: Final = ("id", "stream", "job", "cluster", "job_id", "number", "record", "account", "user_id", "partition",
                   "qos", "submit", "eligible", "start_at", "end_at", "state", "reason", "exit_code", "exit_signal",
                   "nodes", "cpus", "gpus", "node_list", "suspended_seconds", "energy_j", "confirmed", "disagree",
-                  "corrected", "sources", "position")  # fmt: skip
+                  "corrected", "lost", "run", "gpu_seconds", "gpu_indices", "sources", "position")  # fmt: skip
 ATTEMPT_TYPES: Final = ("uuid", "text", "uuid", "text", "text", "int4", "int8", "text", "text", "text", "text",
                         "int8", "int8", "int8", "int8", "text", "text", "int4", "int4",
-                        "int4", "int4", "int4", "text", "int8", "int8", "bool", "bool", "bool", "text",
-                        "int8")  # fmt: skip
-SEGMENT: Final = ("attempt", "seq", "stream", "cluster", "account", "user_id", "partition", "start_at", "end_at",
+                        "int4", "int4", "int4", "text", "int8", "int8", "bool", "bool", "bool", "bool", "uuid",
+                        "int8", "text", "text", "int8")  # fmt: skip
+SEGMENT: Final = ("attempt", "seq", "run", "stream", "cluster", "account", "user_id", "partition", "start_at", "end_at",
                   "nodes", "cpus", "gpus", "classes", "units", "suspended_seconds", "opening", "closing",
                   "job_opening", "job_closing")  # fmt: skip
-SEGMENT_TYPES: Final = ("uuid", "int4", "text", "text", "text", "text", "text", "int8", "int8", "int4",
+SEGMENT_TYPES: Final = ("uuid", "int4", "uuid", "text", "text", "text", "text", "text", "int8", "int8", "int4",
                         "int4", "int4", "bytea", "bytea", "int8", "bool", "bool", "bool", "bool")  # fmt: skip
 Row = tuple[Any, ...]
 
@@ -48,18 +52,42 @@ def instant(seconds: int | None) -> int | None:
 def job_row(stream: str, cluster: str, raw: str, job: Job) -> Row:
     """One row of jobs_job."""
     first = job.attempts[0] if job.attempts else None
-    last = job.attempts[-1] if job.attempts else None
     return (
         job_key(stream, job.seq), stream, cluster, raw, job.seq, job.array_job_id, job.array_task, job.het_job_id,
         job.het_offset, job.account or "", job.user or "", job.partition or "", job.qos or "", job.name or "",
         job.comment or "", instant(job.submit), instant(job.eligible), instant(first.start if first else None),
-        instant(last.end if last and _ended(job) else None), job.state, job.reason or "", job.limit_seconds,
-        len(job.attempts), job.last_position,
+        instant(job.over), job.state, job.reason or "", job.limit_seconds,
+        len(job.attempts), run_key(stream, job), job.run or "", job.last_position,
     )  # fmt: skip
 
 
-def _ended(job: Job) -> bool:
-    return job.state not in ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED")
+def run_row(stream: str, cluster: str, job: Job) -> Row:
+    """The row of jobs_run of a job without a run name. Runs of several jobs: `sql/runs.sql`."""
+    first = job.attempts[0] if job.attempts else None
+    ended = [one for one in job.attempts if one.end is not None]
+    return (
+        job_key(stream, job.seq), "", False, cluster, job.account or "", job.user or "", instant(job.submit),
+        instant(first.start if first else None), instant(job.over), job.state, 1, len(job.attempts),
+        max((segment.gpus or 0 for one in job.attempts for segment in one.segments), default=0),
+        sum(held_seconds(one, "gpus") for one in ended), sum(held_seconds(one, "nodes") for one in ended),
+        job.last_position,
+    )  # fmt: skip
+
+
+def held_seconds(attempt: Attempt, what: str) -> int:
+    """Seconds times `gpus` or `nodes` over the stretches of an ended attempt."""
+    return sum(((one.end or one.start) - one.start) * (getattr(one, what) or 0) for one in attempt.segments)
+
+
+def run_key(stream: str, job: Job) -> uuid.UUID:
+    """Key of the run a job belongs to: of account and name, or the job's own."""
+    return named_run_key(job.account or "", job.run) if job.run else job_key(stream, job.seq)
+
+
+@lru_cache(maxsize=4096)
+def named_run_key(account: str, name: str) -> uuid.UUID:
+    """Key of the run that the jobs of an account name."""
+    return uuid.uuid5(SPACE, f"run/{account}/{name}")
 
 
 @lru_cache(maxsize=64)
@@ -83,20 +111,23 @@ def attempt_row(stream: str, cluster: str, raw: str, job: Job, attempt: Attempt)
         instant(attempt.end), attempt.state, attempt.reason or "", attempt.exit_code, attempt.exit_signal,
         size.nodes if size else None, size.cpus if size else None, size.gpus if size else None,
         attempt.node_list or "", attempt.suspended_seconds, attempt.energy_j, attempt.confirmed, attempt.disagree,
-        attempt.corrected, ",".join(attempt.sources), attempt.last_position,
+        attempt.corrected, attempt.lost, run_key(stream, job),
+        None if attempt.end is None else held_seconds(attempt, "gpus"), " ".join(attempt.gpu_indices),
+        ",".join(attempt.sources), attempt.last_position,
     )  # fmt: skip
 
 
 def segment_rows(attempt_id: uuid.UUID, stream: str, cluster: str, job: Job, attempt: Attempt) -> Iterator[Row]:
     """The rows of jobs_segment of one attempt."""
     last = len(attempt.segments) - 1
-    final = attempt.number == job.attempts[-1].number and _ended(job)
+    final = attempt.number == job.attempts[-1].number and job.over is not None
+    run = run_key(stream, job)
     for seq, segment in enumerate(attempt.segments):
         closing = seq == last and segment.end is not None
         classes, units = resource_classes(segment)
         held = packed_texts(tuple(classes)), packed_numbers(tuple(units))
         yield (
-            attempt_id, seq, stream, cluster, attempt.account or "", attempt.user or "", attempt.partition or "",
+            attempt_id, seq, run, stream, cluster, attempt.account or "", attempt.user or "", attempt.partition or "",
             instant(segment.start), instant(segment.end), segment.nodes or 0, segment.cpus or 0, segment.gpus or 0,
             *held, attempt.suspended_seconds if closing else 0, seq == 0, closing,
             seq == 0 and attempt.number == job.attempts[0].number, closing and final,

@@ -37,7 +37,7 @@ _MOST: Final = 2**31 - 1
 _LIMITS: Final[dict[str, int]] = {**dict.fromkeys(_SIZES, _MOST), **dict.fromkeys(("start", "end"), 253402300799)}
 """Largest values of corrected fields, as of reported ones; what lies above is no value."""
 _INHERITED: Final = ("array_job_id", "array_task", "het_job_id", "het_offset", "account", "user", "partition",
-                     "qos", "name", "comment", "limit_seconds", "node_list", "energy_j")  # fmt: skip
+                     "qos", "name", "comment", "limit_seconds", "node_list", "energy_j", "run")  # fmt: skip
 """What an earlier record of the same job or attempt still says when the last one does not."""
 
 
@@ -86,6 +86,10 @@ class Attempt:
     sources: tuple[str, ...]
     first_position: int
     last_position: int
+    gpu_indices: tuple[str, ...] = ()
+    """Which GPUs of which node, `gpu001=0-3,6` per node, sorted; only the nodes of which a source tells."""
+    lost: bool = False
+    """Nobody told its end: it is charged until it was last seen (`job.lost`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,10 @@ class Job:
     reason: str | None
     attempts: tuple[Attempt, ...]
     last_position: int
+    run: str | None = None
+    """Name of the training effort, as its user gave it."""
+    over: int | None = None
+    """When it was over, also where it never started (epoch seconds); None while it waits, runs or is requeued."""
 
 
 def fold(sightings: Sequence[Sighting]) -> tuple[Job, ...]:
@@ -322,8 +330,17 @@ def _build_job(seq: int, records: list[Record], attempts: list[Attempt]) -> Job:
     return Job(
         seq, data.array_job_id, data.array_task, data.het_job_id, data.het_offset, data.account, data.user,
         data.partition, data.qos, data.name, data.comment, data.limit_seconds, first.submit, first.eligible,
-        data.state, data.reason, tuple(attempts), max(positions),
+        data.state, data.reason, tuple(attempts), max(positions), data.run, _over(records[-1], attempts),
     )  # fmt: skip
+
+
+def _over(last: Record, attempts: list[Attempt]) -> int | None:
+    """When the job was over: the end of its last attempt, or of its last record where it never started."""
+    if not last.ended or last.data.state in ("REQUEUED", "RESIZING"):
+        return None
+    if attempts:
+        return attempts[-1].end
+    return last.data.submit if last.data.end is None else last.data.end
 
 
 def _correct(jobs: list[list[Attempt]], corrections: list[tuple[int, RecordCorrected]]) -> None:

@@ -84,10 +84,40 @@ class JobReported(EventStruct, frozen=True):
     suspended_seconds: Count | None = None
     limit_seconds: Count | None = None
     energy_j: Count | None = None
+    run: Name | None = None
+    """Name of the training effort it belongs to, as its user gave it (`run=` in the comment, an environment)."""
+    restarts: Size | None = None
+    """How often the job was requeued before this, where the source counts it (hooks and slurmctld do)."""
+    gpu_indices: tuple[Annotated[str, Meta(max_length=400)], ...] = ()
+    """Which GPUs of which node, one entry per node: `gpu001=0-3,6`. Part of the nodes may be told."""
 
     def happened(self) -> tuple[str, int] | None:
         """The end, or the start of what runs, or the submission of what waits."""
         return _happened(self.state, self.submit, self.start, self.end)
+
+
+@event("job.lost", stream=lambda e: f"job/{e.cluster}/{e.job_id}")
+class JobLost(EventStruct, frozen=True):
+    """The scheduler no longer shows a job that should be running, or it runs far past its limit: a runaway.
+
+    The attempt that began at `start` is charged until `last_seen` (epoch seconds), until a source tells its end
+    or the job is found again.
+    """
+
+    cluster: Name
+    job_id: Name
+    start: Epoch
+    last_seen: Epoch
+    why: Literal["unseen", "past_limit"]
+
+
+@event("job.found", stream=lambda e: f"job/{e.cluster}/{e.job_id}")
+class JobFound(EventStruct, frozen=True):
+    """The scheduler shows a job again that was taken for lost: the attempt that began at `start` runs."""
+
+    cluster: Name
+    job_id: Name
+    start: Epoch
 
 
 @event("step.reported", stream=lambda e: f"step/{e.cluster}/{e.job_id}")

@@ -74,6 +74,7 @@ class Run:
     user: str
     waited: int
     suspended: int
+    called: str | None
 
     @property
     def record(self) -> JobReported:
@@ -82,7 +83,7 @@ class Run:
         return job(
             str(self.number), self.start, self.end, account=self.account, user=self.user, cpus=self.cpus,
             nodes=self.nodes, submit=self.start - 2 * self.waited, eligible=self.start - self.waited,
-            record=self.number, suspended_seconds=self.suspended, **gpus(self.gpus, kind),
+            record=self.number, suspended_seconds=self.suspended, run=self.called, **gpus(self.gpus, kind),
         )  # fmt: skip
 
 
@@ -97,7 +98,7 @@ def runs(draw: st.DrawFn, most: int = 8) -> list[Run]:
         made.append(Run(
             number, start, end, draw(st.integers(0, 16)), draw(st.integers(0, 64)), draw(st.integers(1, 4)),
             draw(st.sampled_from("ab")), draw(st.sampled_from("uv")), draw(st.integers(0, 2 * HOUR)),
-            draw(st.integers(0, length)) if end else 0,
+            draw(st.integers(0, length)) if end else 0, draw(st.sampled_from([None, "big", "small"])),
         ))  # fmt: skip
     return made
 
