@@ -14,31 +14,22 @@ Rules that a reader of the figures needs:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import tzinfo
-from typing import Final, NamedTuple, TypeVar
+from typing import Final
 
 from events.adapters import Draft, Refusal
 from events.adapters import sacct_values as values
+from events.adapters.runs import run_of
 from events.adapters.sacct_columns import Plan, read_columns
 from events.adapters.sacct_identity import Identity, read_identity
 from events.adapters.sacct_values import Bad, Tres, shown
+from events.adapters.slurm_records import NO_SIZE, UNPLACED, Span, at, key_of, occurred_us, settle, suspended_within
 from events.adapters.textfiles import LINE_LIMIT, TooLong, Unreadable
 from events.types.jobs import JobReported, StepReported
 
 __all__ = ["Reader", "Unreadable", "open_sacct"]
 
 _FIELD_LIMIT: Final = 1 << 16
-_UNPLACED: Final = frozenset(("None assigned", ""))
-
-
-class _Span(NamedTuple):
-    submit: int | None
-    start: int | None
-    end: int | None
-
-
-_NO_SIZE: Final = Tres(None, None, None, ())
 
 
 def open_sacct(first_line: str, *, cluster: str, zone: tzinfo, delimiter: str = "|") -> Reader:
@@ -144,24 +135,24 @@ class Reader:
             raise Bad("cluster_mixed", text + "export one cluster to one file", "Cluster")
         self._told_cluster = told
 
-    def _span(self, found: list[str]) -> _Span:
+    def _span(self, found: list[str]) -> Span:
         plan = self._plan
         submit = self._time("Submit", found[plan.submit])
         start = self._time("Start", found[plan.start], submit)
         end = self._time("End", found[plan.end], start)
-        if start is None:
-            return _Span(submit, None, end)
-        unplaced = plan.nodelist >= 0 and found[plan.nodelist] in _UNPLACED
-        if unplaced and (end == start or found[plan.state] == "PENDING"):
-            return _Span(submit, None, end)
-        if end is not None and end < start:
-            text = f"{shown(found[plan.end])} lies {start - end} s before Start {shown(found[plan.start])}"
+        if submit is None and start is None and end is None:
+            text = "no time of the record is known; add the columns Submit, Start and End to --format"
+            raise Bad("time_missing", text, "Submit")
+        unplaced = plan.nodelist >= 0 and found[plan.nodelist] in UNPLACED
+        span = settle(submit, start, end, unplaced=unplaced, waiting=found[plan.state] == "PENDING")
+        if span.start is not None and end is not None and end < span.start:
+            text = f"{shown(found[plan.end])} lies {span.start - end} s before Start {shown(found[plan.start])}"
             raise Bad("negative_duration", text, "End")
-        return _Span(submit, start, end)
+        return span
 
     def _time(self, column: str, text: str, floor: int | None = None) -> int | None:
         """Epoch seconds, not before `floor` if the second pass of a repeated hour can help that."""
-        first = _at(column, self._epoch, text)
+        first = at(column, self._epoch, text)
         if first is None or floor is None or first >= floor:
             return first
         second = self._epoch(text, 1)
@@ -170,29 +161,30 @@ class Reader:
     def _job(self, line_no: int, found: list[str], who: Identity) -> Draft:
         plan = self._plan
         span = self._span(found)
-        size = _NO_SIZE if span.start is None else self._size(found)
-        code, signal = _at("ExitCode", values.exit_code, found[plan.exitcode])
+        size = NO_SIZE if span.start is None else self._size(found)
+        code, signal = at("ExitCode", values.exit_code, found[plan.exitcode])
         nodes = found[plan.nodelist]
         reason = found[plan.reason]
+        comment = at("Comment", values.free, found[plan.comment])
         data = JobReported(
             cluster=self._cluster,
             job_id=who.job_id,
-            state=_at("State", values.state, found[plan.state]),
+            state=at("State", values.state, found[plan.state]),
             submit=span.submit,
             eligible=self._time("Eligible", found[plan.eligible], span.submit),
             start=span.start,
             end=span.end,
-            record=_at("DBIndex", values.record, found[plan.dbindex]),
+            record=at("DBIndex", values.record, found[plan.dbindex]),
             array_job_id=who.array_job_id,
             array_task=who.array_task,
             het_job_id=who.het_job_id,
             het_offset=who.het_offset,
-            account=_at("Account", values.label, found[plan.account]),
-            user=_at("User", values.label, found[plan.user]),
-            partition=_at("Partition", values.short, found[plan.partition]),
-            qos=_at("QOS", values.short, found[plan.qos]),
-            name=_at("JobName", values.free, found[plan.jobname]),
-            comment=_at("Comment", values.free, found[plan.comment]),
+            account=at("Account", values.label, found[plan.account]),
+            user=at("User", values.label, found[plan.user]),
+            partition=at("Partition", values.short, found[plan.partition]),
+            qos=at("QOS", values.short, found[plan.qos]),
+            name=at("JobName", values.free, found[plan.jobname]),
+            comment=comment,
             reason=None if reason in ("", "None") else reason[:400],
             exit_code=code,
             exit_signal=signal,
@@ -200,45 +192,48 @@ class Reader:
             cpus=size.cpus,
             gpus=size.gpus,
             gpu_types=size.gpu_types,
-            node_list=None if nodes in _UNPLACED else nodes,
-            suspended_seconds=_suspended(found[plan.suspended], span),
+            node_list=None if nodes in UNPLACED else nodes,
+            suspended_seconds=self._suspended(found, span),
             limit_seconds=self._limit(found),
-            energy_j=_at("ConsumedEnergyRaw", values.energy, found[plan.consumedenergyraw]),
+            energy_j=at("ConsumedEnergyRaw", values.energy, found[plan.consumedenergyraw]),
+            run=run_of(comment) if comment else None,
         )
-        return Draft("job.reported", data, self._key(data, span), _occurred(span), line_no)
+        key = key_of(data.cluster, data.job_id, data.record, span)
+        return Draft("job.reported", data, key, occurred_us(span), line_no)
 
     def _step(self, line_no: int, found: list[str], job_id: str, step: str) -> Draft:
         plan = self._plan
         span = self._span(found)
-        size = _NO_SIZE if span.start is None else self._size(found)
-        code, signal = _at("ExitCode", values.exit_code, found[plan.exitcode])
+        size = NO_SIZE if span.start is None else self._size(found)
+        code, signal = at("ExitCode", values.exit_code, found[plan.exitcode])
         nodes = found[plan.nodelist]
         data = StepReported(
             cluster=self._cluster,
             job_id=job_id,
             step=step,
-            state=_at("State", values.state, found[plan.state]),
+            state=at("State", values.state, found[plan.state]),
             submit=span.submit,
             start=span.start,
             end=span.end,
-            record=_at("DBIndex", values.record, found[plan.dbindex]),
-            name=_at("JobName", values.free, found[plan.jobname]),
+            record=at("DBIndex", values.record, found[plan.dbindex]),
+            name=at("JobName", values.free, found[plan.jobname]),
             exit_code=code,
             exit_signal=signal,
             nodes=size.nodes,
             cpus=size.cpus,
             gpus=size.gpus,
             gpu_types=size.gpu_types,
-            node_list=None if nodes in _UNPLACED else nodes,
-            energy_j=_at("ConsumedEnergyRaw", values.energy, found[plan.consumedenergyraw]),
+            node_list=None if nodes in UNPLACED else nodes,
+            energy_j=at("ConsumedEnergyRaw", values.energy, found[plan.consumedenergyraw]),
         )
-        return Draft("step.reported", data, f"{self._key(data, span)}/{step}", _occurred(span), line_no)
+        key = key_of(data.cluster, data.job_id, data.record, span)
+        return Draft("step.reported", data, f"{key}/{step}", occurred_us(span), line_no)
 
     def _size(self, found: list[str]) -> Tres:
         plan = self._plan
-        told = _at("AllocTRES", values.tres, found[plan.alloctres])
-        cpus = _at("NCPUS", values.count, found[plan.ncpus] or found[plan.alloccpus])
-        nodes = _at("NNodes", values.count, found[plan.nnodes] or found[plan.allocnodes])
+        told = at("AllocTRES", values.tres, found[plan.alloctres])
+        cpus = at("NCPUS", values.count, found[plan.ncpus] or found[plan.alloccpus])
+        nodes = at("NNodes", values.count, found[plan.nnodes] or found[plan.allocnodes])
         if told.cpus == cpus and told.nodes == nodes:
             return told
         cpus = told.cpus if cpus is None else cpus
@@ -247,49 +242,12 @@ class Reader:
     def _limit(self, found: list[str]) -> int | None:
         minutes = found[self._plan.timelimitraw]
         if minutes:
-            return _at("TimelimitRaw", values.limit, minutes)
-        return _at("Timelimit", values.limit, found[self._plan.timelimit])
+            return at("TimelimitRaw", values.limit, minutes)
+        return at("Timelimit", values.limit, found[self._plan.timelimit])
 
-    def _key(self, data: JobReported | StepReported, span: _Span) -> str:
-        """Key of the accounting record. Without DBIndex and Submit, Start is as lasting as anything told."""
-        if data.record is not None:
-            return f"{data.cluster}/{data.job_id}/{data.record}"
-        for name, value in zip(_Span._fields, span, strict=True):
-            if value is not None:
-                return f"{data.cluster}/{data.job_id}/{name}:{value}"
-        raise _timeless()
-
-
-T = TypeVar("T")
-
-
-def _at(column: str, parse: Callable[[str], T], text: str) -> T:
-    """The parsed value; a failure is told with the name of its column."""
-    try:
-        return parse(text)
-    except Bad as bad:
-        raise Bad(bad.code, bad.text, column) from None
-
-
-def _occurred(span: _Span) -> int:
-    """Microseconds of the last thing known to have happened; Eligible may lie ahead and does not count."""
-    known = [value for value in span if value is not None]
-    if not known:
-        raise _timeless()
-    return max(known) * 1_000_000
-
-
-def _timeless() -> Bad:
-    text = "no time of the record is known; add the columns Submit, Start and End to --format"
-    return Bad("time_missing", text, "Submit")
-
-
-def _suspended(text: str, span: _Span) -> int | None:
-    seconds = _at("Suspended", values.duration, text)
-    if seconds and span.start is not None and span.end is not None and seconds > span.end - span.start:
-        found = f"{shown(text)} is longer than the {span.end - span.start} s from Start to End"
-        raise Bad("bad_duration", found, "Suspended")
-    return seconds
+    def _suspended(self, found: list[str], span: Span) -> int | None:
+        told = found[self._plan.suspended]
+        return suspended_within(at("Suspended", values.duration, told), span, told, "Suspended")
 
 
 def _overlong(line_no: int, line: TooLong, column: str) -> Refusal:

@@ -114,7 +114,7 @@ def _without_delimiter(line: str, delimiter: str) -> str:
     if "\0" in line or line.count("\ufffd") > len(line) // 10:
         return f"the first line is binary, not text; {_EXPECTED}"
     if line.lstrip().startswith(("{", "[")):
-        return f"this looks like JSON, not text; {_EXPECTED}"
+        return f"this looks like JSON, not text (import_sacct --json reads that); {_EXPECTED}"
     for other, name in _DELIMITERS.items():
         if other != delimiter and _TELLING & set(line.lower().split(other)):
             return f"the header is not delimited by {wanted} but by {name}; say so with --delimiter"

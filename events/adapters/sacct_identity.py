@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from events.adapters.sacct_values import Bad, shown
 
-__all__ = ["Identity", "read_identity"]
+__all__ = ["Identity", "numbered", "read_identity"]
 
 _RAW_ID: Final = re.compile(r"([1-9][0-9]{0,18})(?:\.([^/\x00-\x1f]{1,200}))?")
 _JOB_ID: Final = re.compile(
@@ -18,7 +18,7 @@ _JOB_ID: Final = re.compile(
 class Identity(NamedTuple):
     """The job's own number as text; step is None for a job record; the rest None outside array and het jobs.
 
-    array_task is a number, or while tasks are pending their range such as `13-30%2` (cut to 200 characters).
+    array_task is a number, or while tasks are pending their range such as `13-30%2` (cut to 160 characters).
     """
 
     job_id: str
@@ -45,8 +45,23 @@ def read_identity(raw: str, told: str) -> Identity:
     else:
         job_id = base
     if task:
-        return Identity(job_id, step, base, task.strip("[]")[:200])
+        return Identity(job_id, step, base, task.strip("[]")[:160])
     return Identity(job_id, step, None, None, base, int(offset)) if offset else Identity(job_id, step)
+
+
+def numbered(
+    job: int | None, array: int | None, task: int | None, tasks: str | None, het: int | None, offset: int | None
+) -> Identity:
+    """Identity from the numbers that JSON tells, 0 and None where the job is no part of an array or het job.
+
+    tasks: range of the tasks that are pending. Raises Bad `identity_missing`.
+    """
+    if not job:
+        raise Bad("identity_missing", "no job id is told; every job of Slurm has one", "/job_id")
+    if array:
+        told = (tasks or "").strip("[]")[:160] if task is None else str(task)
+        return Identity(str(job), None, str(array), told or None)
+    return Identity(str(job), None, None, None, str(het), offset) if het else Identity(str(job))
 
 
 def _parts(told: str) -> tuple[str | None, str | None, str | None, str | None]:

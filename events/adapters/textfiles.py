@@ -88,6 +88,11 @@ class TextFile:
             else:
                 yield number, line
 
+    def blocks(self) -> Iterator[str]:
+        """The text in pieces of at most LINE_LIMIT characters, once through the file, for what has no lines."""
+        while piece := self._text.read(LINE_LIMIT):
+            yield piece
+
     def _skip_rest(self, start: str) -> TooLong:
         size, piece = len(start), start
         while piece and piece[-1] != "\n":

@@ -4,27 +4,33 @@ Sightings become accounting records (`records.py`); here records become attempts
 as size segments) and attempts become jobs. Corrections by people come last.
 
 Where one job ends and the next begins (ids wrap, and restart at 1 when a scheduler loses its state): a record
-starts a new job if the one before it ended in a state that no requeue leaves (COMPLETED, FAILED, ...) and it
-was submitted more than 2 s after that end; or if it was submitted more than 30 days after the last instant
-known of the one before (not after its submission: a run of 40 days may be requeued). sacct writes the moment
-of a requeue as Submit, so a failed job that is requeued at its end (RequeueExit, an epilog) is still one job;
-one that a person requeues later cannot be told from a reused id and counts as a new job. That choice moves no
-second of use: an attempt is charged the same under either number.
+starts a new job if it was submitted more than 30 days after the last instant known of the one before (not after
+its submission: a run of 40 days may be requeued). Else the restart counts decide, where both are told: a requeue
+adds one. Without them, a record starts a new job if the one before it ended in a state that no requeue leaves
+(COMPLETED, FAILED, ...) and it was submitted more than 2 s after that end. sacct writes the moment of a requeue
+as Submit, so a failed job that is requeued at its end (RequeueExit, an epilog) is still one job; one that a person
+requeues later cannot be told from a reused id by sacct alone and counts as a new job. That choice moves no second
+of use: an attempt is charged the same under either number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
 from msgspec.structs import replace as replace_data
 
+from events.derive.corrections import correct, is_count
+from events.derive.declared import name_runs
+from events.derive.indices import join_indices
+from events.derive.outcome import Attempt, Job, Segment, cap
 from events.derive.records import NEAR, Record, Sighting, near, read_records
+from events.derive.runaways import mark_lost
 from events.types.corrections import RecordCorrected
-from events.types.jobs import JobReported
+from events.types.jobs import JobFound, JobLost, JobReported
+from events.types.training import RunDeclared
 
 __all__ = ["Attempt", "Job", "Segment", "Sighting", "fold"]
 
@@ -32,94 +38,10 @@ _LINKS: Final = frozenset({"REQUEUED", "PREEMPTED", "NODE_FAIL", "RESIZING"})
 """Final states of a record after which the same job may go on."""
 _REUSED_SECONDS: Final = 30 * 86_400
 _NEVER: Final = float("inf")
-_SIZES: Final[tuple[str, ...]] = ("nodes", "cpus", "gpus")
 _MOST: Final = 2**31 - 1
-_LIMITS: Final[dict[str, int]] = {**dict.fromkeys(_SIZES, _MOST), **dict.fromkeys(("start", "end"), 253402300799)}
-"""Largest values of corrected fields, as of reported ones; what lies above is no value."""
 _INHERITED: Final = ("array_job_id", "array_task", "het_job_id", "het_offset", "account", "user", "partition",
                      "qos", "name", "comment", "limit_seconds", "node_list", "energy_j", "run")  # fmt: skip
 """What an earlier record of the same job or attempt still says when the last one does not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Part of an attempt with one size: epoch seconds [start, end), open while it runs; untold is None."""
-
-    start: int
-    end: int | None
-    nodes: int | None
-    cpus: int | None
-    gpus: int | None
-    gpu_types: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One unbroken execution. Its segments follow each other without gap or overlap from `start` to `end`.
-
-    Times are epoch seconds, `end` None while it runs. `number` counts from 1 inside the job; `record` is the
-    native number of its first accounting record. `confirmed`: the accounting (not only hooks or jobcomp)
-    knows it. `disagree`: sources contradict each other on its times. `sources`: of its reports, sorted.
-    """
-
-    number: int
-    record: int | None
-    submit: int | None
-    eligible: int | None
-    start: int
-    end: int | None
-    state: str
-    account: str | None
-    user: str | None
-    partition: str | None
-    qos: str | None
-    exit_code: int | None
-    exit_signal: int | None
-    suspended_seconds: int
-    node_list: str | None
-    energy_j: int | None
-    reason: str | None
-    segments: tuple[Segment, ...]
-    confirmed: bool
-    disagree: bool
-    corrected: bool
-    sources: tuple[str, ...]
-    first_position: int
-    last_position: int
-    gpu_indices: tuple[str, ...] = ()
-    """Which GPUs of which node, `gpu001=0-3,6` per node, sorted; only the nodes of which a source tells."""
-    lost: bool = False
-    """Nobody told its end: it is charged until it was last seen (`job.lost`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One submission. `seq` counts from 1 inside the stream; `submit` and `eligible` are of its first record,
-    `state` and `reason` of its last, the other fields of the last that has them. Without an attempt it never
-    started. Corrections change attempts only."""
-
-    seq: int
-    array_job_id: str | None
-    array_task: str | None
-    het_job_id: str | None
-    het_offset: int | None
-    account: str | None
-    user: str | None
-    partition: str | None
-    qos: str | None
-    name: str | None
-    comment: str | None
-    limit_seconds: int | None
-    submit: int | None
-    eligible: int | None
-    state: str
-    reason: str | None
-    attempts: tuple[Attempt, ...]
-    last_position: int
-    run: str | None = None
-    """Name of the training effort, as its user gave it."""
-    over: int | None = None
-    """When it was over, also where it never started (epoch seconds); None while it waits, runs or is requeued."""
 
 
 def fold(sightings: Sequence[Sighting]) -> tuple[Job, ...]:
@@ -132,10 +54,21 @@ def fold(sightings: Sequence[Sighting]) -> tuple[Job, ...]:
     if len(records) > 1:
         records = _order(records)
     jobs = [(members, _build_attempts(members)) for members in _split_jobs(records)]
+    if len(sightings) > 1:
+        _judge([attempts for _, attempts in jobs], sightings)
+    folded = tuple(_build_job(seq, members, attempts) for seq, (members, attempts) in enumerate(jobs, 1))
+    declared = any(isinstance(one.data, RunDeclared) for one in sightings) if len(sightings) > 1 else False
+    return name_runs(folded, sightings) if declared else folded
+
+
+def _judge(jobs: list[list[Attempt]], sightings: Sequence[Sighting]) -> None:
+    """What was said about attempts beside reports: lost or found again, then corrections, which beat all."""
+    lost = [one for one in sightings if isinstance(one.data, JobLost | JobFound)]
+    if lost:
+        mark_lost(jobs, lost)
     corrections = [(one.position, one.data) for one in sightings if isinstance(one.data, RecordCorrected)]
     if corrections:
-        _correct([attempts for _, attempts in jobs], sorted(corrections, key=lambda pair: pair[0]))
-    return tuple(_build_job(seq, members, attempts) for seq, (members, attempts) in enumerate(jobs, 1))
+        correct(jobs, sorted(corrections, key=lambda pair: pair[0]))
 
 
 def _order(records: list[Record]) -> list[Record]:
@@ -223,7 +156,9 @@ def _is_reused(record: Record, following: Record) -> bool:
         return False
     if begun - max(known) > _REUSED_SECONDS:
         return True
-    final = record.ended and told.state not in _LINKS
+    if told.restarts is not None and data.restarts is not None and data.restarts != told.restarts:
+        return data.restarts < told.restarts
+    final = record.ended and told.state not in _LINKS and not data.restarts
     return final and data.submit is not None and data.submit > max(known) + NEAR
 
 
@@ -252,6 +187,7 @@ def _build_attempt(number: int, run: list[Record]) -> Attempt:
         suspended, data.node_list, data.energy_j, data.reason, segments,
         whole.confirmed, backwards or whole.disagree, False,
         whole.sources, whole.first_position, whole.last_position,
+        join_indices([record.data.gpu_indices for record in run]) if data.gpu_indices or len(run) > 1 else (),
     )  # fmt: skip
 
 
@@ -290,7 +226,7 @@ def _cut_segments(run: list[Record]) -> tuple[tuple[Segment, ...], int, bool]:
         if end is not None and end < cursor:
             end, backwards = cursor, True
         segment = _size(data, cursor, end)
-        suspended += _cap(data.suspended_seconds or 0, segment.start, end)
+        suspended += cap(data.suspended_seconds or 0, segment.start, end)
         # A part without length says nothing, unless it is all there is.
         if end != cursor or record is run[-1]:
             segments.append(segment)
@@ -308,19 +244,11 @@ def _size(data: JobReported, start: int, end: int | None) -> Segment:
     return Segment(start, end, data.nodes, data.cpus, gpus, types)
 
 
-def _cap(seconds: int, start: int, end: int | None) -> int:
-    return seconds if end is None else min(seconds, end - start)
-
-
 @lru_cache(maxsize=1024)
 def _parse_types(typed: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
     """`("h100=4",)` -> `(("h100", 4),)`, sorted; what is no `type=count` is left out."""
     pairs = (one.rpartition("=") for one in typed)
-    return tuple(sorted((name, int(count)) for name, _, count in pairs if name and _is_count(count)))
-
-
-def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 16
+    return tuple(sorted((name, int(count)) for name, _, count in pairs if name and is_count(count)))
 
 
 def _build_job(seq: int, records: list[Record], attempts: list[Attempt]) -> Job:
@@ -341,79 +269,3 @@ def _over(last: Record, attempts: list[Attempt]) -> int | None:
     if attempts:
         return attempts[-1].end
     return last.data.submit if last.data.end is None else last.data.end
-
-
-def _correct(jobs: list[list[Attempt]], corrections: list[tuple[int, RecordCorrected]]) -> None:
-    """Apply corrections (by position) to the attempts they name by the start that the sources give."""
-    places = [(job, index) for job in jobs for index in range(len(job))]
-    chosen: dict[int, list[tuple[int, RecordCorrected]]] = {}
-    for position, correction in corrections:
-        gaps = [abs(job[index].start - correction.start) for job, index in places]
-        if gaps and min(gaps) <= NEAR:
-            chosen.setdefault(gaps.index(min(gaps)), []).append((position, correction))
-    for place, said in chosen.items():
-        job, index = places[place]
-        job[index] = _apply(job[index], said)
-
-
-def _apply(attempt: Attempt, said: list[tuple[int, RecordCorrected]]) -> Attempt:
-    """The attempt with the last good value of each corrected field; its state stays as the sources tell."""
-    values = _keep_order(attempt, _read_values(one for _, one in said))
-    if not values:
-        return attempt
-    start, end = values.pop("start", attempt.start), values.pop("end", attempt.end)
-    sizes = {name: values.pop(name) for name in _SIZES if name in values}
-    moved = _move(attempt.segments, start, end)
-    suspended = values.pop("suspended_seconds", attempt.suspended_seconds) or 0
-    return replace(
-        attempt,
-        start=start,
-        end=end,
-        segments=tuple(_correct_size(one, sizes) for one in moved) if sizes else moved,
-        suspended_seconds=_cap(suspended, start, end),
-        corrected=True,
-        last_position=max(attempt.last_position, *(position for position, _ in said)),
-        **values,
-    )
-
-
-def _read_values(corrections: Iterable[RecordCorrected]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for one in corrections:
-        if one.field in ("account", "partition"):
-            values[one.field] = one.new or None
-        elif _is_count(one.new):
-            if int(one.new) <= _LIMITS.get(one.field, 2**53):
-                values[one.field] = int(one.new)
-        elif not one.new and one.field != "start":  # an attempt without a start is none
-            values[one.field] = None
-    return values
-
-
-def _keep_order(attempt: Attempt, values: dict[str, Any]) -> dict[str, Any]:
-    """The values without those that would let the attempt end before it starts."""
-    for dropped in ((), ("start",), ("end",), ("start", "end")):
-        kept = {name: value for name, value in values.items() if name not in dropped}
-        end = kept.get("end", attempt.end)
-        if end is None or kept.get("start", attempt.start) <= end:
-            break
-    return kept
-
-
-def _move(segments: tuple[Segment, ...], start: int, end: int | None) -> tuple[Segment, ...]:
-    """The segments between the new times: what lies outside goes, the first and the last one stretch."""
-    until = _NEVER if end is None else end
-    inside = [one for one in segments if one.start < until and (one.end is None or one.end > start)]
-    inside = inside or [segments[0] if until <= segments[0].start else segments[-1]]
-    inside[0] = replace(inside[0], start=start)
-    inside[-1] = replace(inside[-1], end=end)
-    return tuple(inside)
-
-
-def _correct_size(segment: Segment, sizes: dict[str, int | None]) -> Segment:
-    """Another size; a single GPU type takes the new count, of several nobody knows which."""
-    changes: dict[str, Any] = dict(sizes)
-    if "gpus" in sizes:
-        known = len(segment.gpu_types) == 1 and sizes["gpus"] is not None
-        changes["gpu_types"] = ((segment.gpu_types[0][0], sizes["gpus"]),) if known else ()
-    return replace(segment, **changes)

@@ -24,7 +24,12 @@ Lines = Iterator[tuple[int, str | TooLong]]
 
 
 class ImportCommand(BaseCommand):
-    """Base of the import commands. A subclass turns an opened file into records."""
+    """Base of the import commands. A subclass turns an opened file into records.
+
+    unit: what the place of a record counts, for messages.
+    """
+
+    unit = "line"
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Options of every import."""
@@ -80,7 +85,7 @@ class ImportCommand(BaseCommand):
         )
         for item in refused:
             field = f", {item.pointer}" if item.pointer and not item.text.startswith(item.pointer) else ""
-            self.stderr.write(f"  line {item.index}{field}: {item.text}")
+            self.stderr.write(f"  {self.unit} {item.index}{field}: {item.text}")
         if counts.rejected > len(refused):
             self.stderr.write(f"  and {counts.rejected - len(refused)} more")
         if refused:

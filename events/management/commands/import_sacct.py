@@ -1,4 +1,7 @@
-"""`manage.py import_sacct FILE... --cluster NAME --timezone ZONE`: accounting records of Slurm become events."""
+"""`manage.py import_sacct FILE... --cluster NAME --timezone ZONE`: accounting records of Slurm become events.
+
+With `--json` the files are what `sacct --json` or slurmrestd gives; its times are epoch seconds and need no zone.
+"""
 
 from __future__ import annotations
 
@@ -11,38 +14,56 @@ from django.core.management.base import CommandError, CommandParser
 from events.actions import declare_cluster
 from events.adapters import Draft, Refusal
 from events.adapters.sacct import open_sacct
+from events.adapters.sacct_values import Bad
+from events.adapters.slurm_json import Jobs
+from events.adapters.slurm_stream import read_jobs
 from events.adapters.textfiles import TextFile
 from events.management.importing import ImportCommand, first_line
 from events.types.jobs import JobReported
 
 
 class Command(ImportCommand):
-    """Import sacct text, streamed."""
+    """Import sacct text or JSON, streamed."""
 
     help = (
-        "Import `sacct -P` text (with header, or the 26-column form without): a record becomes an event, a "
-        "duplicate or a Rejection. Run sacct with -D, or requeued runs are missing."
+        "Import `sacct -P` text (with header, or the 26-column form without), or with --json the JSON of sacct or "
+        "slurmrestd: a record becomes an event, a duplicate or a Rejection. Run sacct with -D, or requeued runs "
+        "are missing."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Options."""
         super().add_arguments(parser)
         parser.add_argument("--cluster", required=True, help="the cluster's name; declared when it is new")
-        parser.add_argument("--timezone", required=True, metavar="ZONE", help="zone of local times (Europe/Berlin)")
+        parser.add_argument("--timezone", metavar="ZONE", help="zone of the local times of text (Europe/Berlin)")
         parser.add_argument("--delimiter", default="|", help="as given to sacct --delimiter (default |)")
+        parser.add_argument("--json", action="store_true", help="the files are JSON of sacct --json or slurmrestd")
 
     def records(self, text: TextFile, options: dict[str, Any]) -> tuple[str, Iterable[Draft | Refusal]]:
-        """The records of one file; the cluster is declared once the file is known to be sacct text."""
-        first, lines = first_line(text)
-        zone, delimiter, cluster = _zone(options["timezone"]), _delimiter(options["delimiter"]), options["cluster"]
-        try:
-            reader = open_sacct(first, cluster=cluster, zone=zone, delimiter=delimiter)
-        except ValueError as error:
-            raise CommandError(f"--cluster or --delimiter: {error}", returncode=2) from None
+        """The records of one file; the cluster is declared once the file is known to be sacct's."""
+        cluster = options["cluster"]
+        found = self._json(text, cluster) if options["json"] else self._text(text, options)
         declare_cluster(cluster, actor=self.command_name)
         self.doubt = Doubt()
-        found = (record for number, line in lines if (record := reader.read(number, line)) is not None)
         return f"sacct:{cluster}", self.doubt.watch(found)
+
+    def _text(self, text: TextFile, options: dict[str, Any]) -> Iterable[Draft | Refusal]:
+        first, lines = first_line(text)
+        zone, delimiter = _zone(options["timezone"]), _delimiter(options["delimiter"])
+        try:
+            reader = open_sacct(first, cluster=options["cluster"], zone=zone, delimiter=delimiter)
+        except ValueError as error:
+            raise CommandError(f"--cluster or --delimiter: {error}", returncode=2) from None
+        return (record for number, line in lines if (record := reader.read(number, line)) is not None)
+
+    def _json(self, text: TextFile, cluster: str) -> Iterable[Draft | Refusal]:
+        self.unit = "job"
+        if not cluster:
+            raise CommandError("--cluster: empty; give the cluster's name", returncode=2)
+        try:
+            return read_jobs(text.blocks(), Jobs("sacct", cluster))
+        except Bad as bad:
+            raise CommandError(f"--cluster: {bad.text}", returncode=2) from None
 
     def after(self, name: str) -> None:
         """Warn when the file shows that it lacks records."""
@@ -76,7 +97,9 @@ class Doubt:
         return len(self._later - self._earlier)
 
 
-def _zone(name: str) -> ZoneInfo:
+def _zone(name: str | None) -> ZoneInfo:
+    if name is None:
+        raise CommandError("--timezone: sacct's text needs the zone of its times (such as Europe/Berlin)", returncode=2)
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):

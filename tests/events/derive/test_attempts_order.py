@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from events.derive.attempts import Attempt, Job, Sighting, fold
+from events.types.jobs import JobFound, JobLost
 from tests.events.derive.sightings import DAY, corrected, spans, told
 
 
@@ -28,12 +29,13 @@ FINALS = ("COMPLETED", "FAILED", "TIMEOUT", "REQUEUED", "PREEMPTED", "NODE_FAIL"
 
 
 @st.composite
-def reports_of_a_run(draw: st.DrawFn, record: int, submit: int) -> tuple[list[dict[str, Any]], int]:
+def reports_of_a_run(draw: st.DrawFn, run: int, submit: int) -> tuple[list[dict[str, Any]], int]:
     """What the sources say of one submission: the accounting with its resizes, the others a choice of it."""
     start = submit + draw(st.integers(0, 40))
     size = draw(st.integers(0, 16))
     source = draw(st.sampled_from(("sacct:c", "slurmdbd:c")))
     base = {"submit": submit, "eligible": submit}
+    record = 10 * run + 1
     numbered = draw(st.booleans())
     said: list[dict[str, Any]] = []
     cursor, resizes = start, draw(st.integers(0, 2))
@@ -42,20 +44,43 @@ def reports_of_a_run(draw: st.DrawFn, record: int, submit: int) -> tuple[list[di
         number = {"record": record + part} if numbered else {}
         end = cursor + draw(st.integers(3, 60))
         state = "RESIZING" if part < resizes else draw(st.sampled_from(FINALS))
-        run = {**base, **number, "source": source, "start": start, "gpus": size + part, "nodes": 1}
+        whole = {**base, **number, "source": source, "start": start, "gpus": size + part, "nodes": 1}
         if part == 0 and draw(st.booleans()):
             said.append({**base, **number, "source": source, "state": "PENDING"})
         if draw(st.booleans()):
-            said.append({**run, "state": "RUNNING"})
-        said.append({**run, "state": state, "end": end, "suspended_seconds": draw(st.integers(0, 90))})
+            said.append({**whole, "state": "RUNNING"})
+        said.append({**whole, "state": state, "end": end, "suspended_seconds": draw(st.integers(0, 90))})
         cursor = end
     for other in draw(st.lists(st.sampled_from(OTHERS), unique=True)):
-        late = draw(st.integers(0, 9)) if other.startswith(("hook", "epilog")) else 0
+        # Slurm starts no job again before its epilogs have run: those that name no run are 2 s late at most.
+        late, soon = (
+            (draw(st.integers(0, 9)), draw(st.integers(0, 2))) if other.startswith(("hook", "epilog")) else (0, 0)
+        )
         extra = {"source": other, "submit": submit, "start": start, "gpus": size + resizes}
+        if other.startswith(("hook", "slurmctld")) and draw(st.booleans()):
+            extra |= {"restarts": run, "gpu_indices": (f"n{draw(st.integers(1, 2))}=0-{draw(st.integers(1, 3))}",)}
+        if other.startswith(("hook", "epilog")) and draw(st.booleans()):
+            del extra["submit"]  # Slurm's scripts do not know it
         if draw(st.booleans()):
             said.append({**extra, "state": "RUNNING"})
-        said.append({**extra, "state": state, "end": cursor + late, "name": other})
+        if other.startswith("hook") and draw(st.booleans()):
+            node = f"n{draw(st.integers(1, 2))}"
+            said.append({"source": other, "state": "COMPLETING", "end": cursor + soon, "node_list": node, "nodes": 1})
+        if other.startswith("epilog") and draw(st.booleans()):
+            said.append({"source": other, "state": "UNKNOWN", "end": cursor + soon})
+        else:
+            said.append({**extra, "state": state, "end": cursor + late, "name": other})
     return said, cursor
+
+
+def words_about(draw: st.DrawFn, start: int) -> list[Sighting]:
+    """That a run was lost, found and lost again, in some order and perhaps at one moment."""
+    times = draw(st.lists(st.integers(0, 3), max_size=4))
+    return [
+        Sighting(2000 + place, "hallbook", f"word{place}", "job.found" if odd else "job.lost", (9000 + at) * 10**6,
+                 JobFound("pod-a", "7", start) if odd else JobLost("pod-a", "7", start, start + at, "unseen"))
+        for place, at in enumerate(times) for odd in [place % 2]
+    ]  # fmt: skip
 
 
 @st.composite
@@ -63,12 +88,16 @@ def streams(draw: st.DrawFn) -> list[Sighting]:
     said: list[dict[str, Any]] = []
     submit = draw(st.integers(1000, 2000))
     for run in range(draw(st.integers(1, 4))):
-        more, end = draw(reports_of_a_run(record=10 * run + 1, submit=submit))
+        more, end = draw(reports_of_a_run(run=run, submit=submit))
         said += more
         submit = end + draw(st.sampled_from((0, 1, 2, 3, 500, 31 * DAY)))
-    if draw(st.booleans()):
-        said.append({"source": "slurmctld:c", "state": "PENDING", "submit": submit})
+    last = draw(st.sampled_from(("", "PENDING", "RUNNING")))
+    if last == "PENDING":
+        said.append({"source": "slurmctld:c", "state": last, "submit": submit})
+    elif last:
+        said.append({"source": "sacct:c", "state": last, "submit": submit, "start": submit + 5, "gpus": 2})
     reports = [told(position=position, **one) for position, one in enumerate(said, 1)]
+    reports += words_about(draw, submit + 5)
     if draw(st.booleans()):
         starts = st.sampled_from([one["start"] for one in said if "start" in one])
         new = st.sampled_from(("", "0", "12", "1100", "99999999", "x"))
@@ -112,3 +141,13 @@ def test_other_sources_add_no_run_and_no_second(stream: list[Sighting]) -> None:
 
 def runs(jobs: Sequence[Job]) -> list[list[tuple[int, int | None, int | None]]]:
     return [spans(one) for job in jobs for one in job.attempts]
+
+
+@given(streams(), st.data())
+def test_any_part_of_what_was_said_in_any_order(stream: list[Sighting], data: st.DataObject) -> None:
+    """Also what makes little sense, as when the accounting is missing or epilogs without their prologs."""
+    part = data.draw(st.lists(st.sampled_from(stream), unique_by=lambda one: one.position))
+    jobs = fold(part)
+    assert fold(data.draw(st.permutations(part))) == jobs
+    for one in (one for job in jobs for one in job.attempts):
+        check_segments(one)
