@@ -1,4 +1,4 @@
-"""The short way to `POST /api/v1/events`: past the middleware, which serves sessions, pages and static files.
+"""The short way to `POST /api/v1/events` and to webhooks: past the middleware, which serves pages and sessions.
 
 What the middleware does that matters here is done here: the host is checked, plain HTTP is left to the redirect,
 the answer carries the security headers, and connections that are broken or too old are closed.
@@ -16,6 +16,7 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.db import connection
 
 from api.ingest import post_events
+from api.webhooks import door_of, post_webhook
 
 __all__ = ["PATH", "Door"]
 
@@ -23,10 +24,11 @@ Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 PATH: Final = "/api/v1/events"
+HOOKS: Final = "/api/v1/ingest/"
 
 
 class Door:
-    """A WSGI application in front of another one: takes events itself and passes on all else."""
+    """A WSGI application in front of another one: takes events and webhooks itself and passes on all else."""
 
     def __init__(self, rest: Application) -> None:
         self._rest = rest
@@ -34,14 +36,16 @@ class Door:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer, or pass on."""
-        if environ.get("PATH_INFO") != PATH or environ["REQUEST_METHOD"] != "POST":
+        path = environ.get("PATH_INFO", "")
+        if environ["REQUEST_METHOD"] != "POST" or not (path == PATH or path.startswith(HOOKS)):
             return self._rest(environ, start_response)
+        door = None if path == PATH else door_of(path)
         request = WSGIRequest(environ)
-        if not _welcome(request):
+        if (path != PATH and door is None) or not _welcome(request):
             return self._rest(environ, start_response)
         renew()
         try:
-            response = post_events(request)
+            response = post_webhook(request, door) if door else post_events(request)
         except Exception as error:  # noqa: BLE001 - logged and answered with 500, as Django's handler does
             response = response_for_exception(request, error)
         body = response.content

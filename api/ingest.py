@@ -7,22 +7,18 @@ A plain view: at tens of thousands of events a second every layer shows.
 
 from __future__ import annotations
 
-import logging
 import threading
-import zlib
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
-from django.conf import settings
-from django.core.exceptions import RequestDataTooBig
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse, UnreadablePostError
+from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from api import tokens
-from api.auth import CHALLENGE, secret_of
+from api import bodies
+from api.auth import secret_of
+from api.bodies import Refuse, admitted
 from api.errors import respond, unavailable, unforeseen
-from api.permissions import lacking
 from api.scopes import EVENTS_WRITE
 from api.tokens import Caller
 from events.adapters import Refusal, cloudevents
@@ -38,18 +34,7 @@ MEDIA_TYPES: Final = (
     "application/cloudevents-batch+json",
     "application/x-ndjson",
 )
-MOST_MEMBERS: Final = 100
-"""Each member of a gzip body costs a copy of what follows it."""
 BINARY_HEADERS: Final = ("specversion", "id", "source", "type", "time", "dataschema")
-logger = logging.getLogger(__name__)
-
-
-class Refuse(Exception):
-    """The request as a whole is answered by a problem document."""
-
-    def __init__(self, status: int, detail: str, **more: Any) -> None:
-        super().__init__(detail)
-        self.response = respond(status, detail, **more)
 
 
 class Answer(msgspec.Struct):
@@ -79,7 +64,7 @@ _one_batch: Final = threading.Lock()
 def post_events(request: HttpRequest) -> HttpResponse:
     """Take events; 200 with a result per item, 422 when none was taken."""
     try:
-        caller = _caller(request)
+        caller = admitted(secret_of(request), EVENTS_WRITE)
         body = _body(request)
         return _single(caller, body) if body.single else _batch(request, caller, body)
     except Refuse as refused:
@@ -92,23 +77,12 @@ def post_events(request: HttpRequest) -> HttpResponse:
         return unforeseen(error, "post_events")
 
 
-def _caller(request: HttpRequest) -> Caller:
-    secret = secret_of(request)
-    caller = tokens.check(secret) if secret else None
-    if caller is None:
-        detail = "send a token as `Authorization: Bearer`" if secret is None else "the token is not valid"
-        raise Refuse(401, detail, headers={"WWW-Authenticate": CHALLENGE})
-    if EVENTS_WRITE not in caller.scopes:
-        raise Refuse(403, lacking(EVENTS_WRITE))
-    return caller
-
-
 def _body(request: HttpRequest) -> Body:
     content_type = request.META.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
     headers = _binary_headers(request)
     if content_type not in MEDIA_TYPES and not (headers and content_type.endswith("+json")):
         raise Refuse(415, f"{content_type or 'no content type'} is not taken; expected {', '.join(MEDIA_TYPES)}")
-    raw = _unpacked(request)
+    raw = bodies.unpacked(request)
     if not raw.strip():
         raise Refuse(400, "the body is empty", pointer="")
     listed = content_type in MEDIA_TYPES[2:] or (not headers and raw.lstrip()[:1] == b"[")
@@ -124,46 +98,6 @@ def _binary_headers(request: HttpRequest) -> dict[str, str]:
     return {"ce-id": "", **{f"ce-{name}": value for name, value in found.items() if value is not None}}
 
 
-def _unpacked(request: HttpRequest) -> bytes:
-    """The body, unzipped. Neither form may be larger than INGEST_MAX_BYTES."""
-    most = int(settings.INGEST_MAX_BYTES)
-    try:
-        if int(request.META.get("CONTENT_LENGTH") or 0) > most:
-            raise RequestDataTooBig
-        raw = request.body
-    except (RequestDataTooBig, ValueError):
-        raise Refuse(413, f"a body has at most {most} bytes; send less at a time") from None
-    except UnreadablePostError:
-        raise Refuse(400, "the body ended before its announced length", pointer="") from None
-    encoding = request.META.get("HTTP_CONTENT_ENCODING", "").strip().lower()
-    if encoding in ("", "identity"):
-        return raw
-    if encoding not in ("gzip", "x-gzip"):
-        raise Refuse(415, f"content encoding {encoding} is not taken; expected gzip")
-    return _gunzip(raw, most)
-
-
-def _gunzip(raw: bytes, most: int) -> bytes:
-    """Unzip one or more members, never holding more than one byte over `most`."""
-    out = bytearray()
-    members = 0
-    try:
-        while raw:
-            members += 1
-            if members > MOST_MEMBERS:
-                raise Refuse(400, f"the gzip body has over {MOST_MEMBERS} members; send it as one", pointer="")
-            member = zlib.decompressobj(wbits=31)
-            out += member.decompress(raw, most + 1 - len(out))
-            if len(out) > most:
-                raise Refuse(413, f"unzipped the body has more than {most} bytes; send less at a time")
-            if not member.eof:
-                raise Refuse(400, "the gzip body is cut short", pointer="")
-            raw = member.unused_data
-    except zlib.error as error:
-        raise Refuse(400, f"the body is not gzip: {error}", pointer="") from None
-    return bytes(out)
-
-
 def _batch(request: HttpRequest, caller: Caller, body: Body) -> HttpResponse:
     lines = body.content_type == "application/x-ndjson"
     atomic = request.GET.get("atomic", "") in ("1", "true")
@@ -173,7 +107,7 @@ def _batch(request: HttpRequest, caller: Caller, body: Body) -> HttpResponse:
             raise Refuse(413, f"{len(items)} events; at most {MOST_ITEMS} are taken at a time")
         results = _intake(caller).take(items, atomic=atomic)
     if any(result.position is not None for result in results):
-        _nudge()
+        bodies.wake()
     refused = [result for result in results if result.status == "rejected"]
     status = 422 if refused and (atomic or len(refused) == len(results)) else 200
     shown = refused if request.GET.get("results") == "rejected" else results
@@ -200,7 +134,7 @@ def _single(caller: Caller, body: Body) -> HttpResponse:
         body=body.raw,
         actor=caller.actor,
     )
-    _nudge()
+    bodies.wake()
     return _respond(200, Answer(1, 0, 0, [Result(0, "accepted", delivery=kept)]))
 
 
@@ -210,12 +144,3 @@ def _intake(caller: Caller) -> Intake:
 
 def _respond(status: int, answer: Answer) -> HttpResponse:
     return HttpResponse(_answer.encode(answer), status=status, content_type="application/json")
-
-
-def _nudge() -> None:
-    """Wake the drain and the projections. It only saves waiting: a tick catches up without it."""
-    try:
-        from events.tasks import nudge
-    except ImportError:
-        return
-    nudge()

@@ -12,7 +12,7 @@ import msgspec
 from api.tables import csv_chunks, flat, xlsx_file
 from events.reports import Column, Report
 
-__all__ = ["FORMS", "columns_of", "envelope"]
+__all__ = ["FORMS", "about", "columns_of", "envelope", "with_total"]
 
 THIN: Final = "\u202f"
 """Thousands are parted by a narrow space that does not break."""
@@ -44,6 +44,27 @@ def columns_of(report: Report, rows: Sequence[dict[str, Any]]) -> list[str]:
     return out
 
 
+def with_total(report: Report, columns: Sequence[str], cells: list[list[Any]]) -> list[list[Any]]:
+    """The cells and below them the total, whose first label reads `total`; what does not add up stays empty."""
+    total = flat(report.total)
+    row = [total.get(column) for column in columns]
+    if report.columns and report.columns[0].name not in report.total:
+        row[0] = "total"
+    return [*cells, row]
+
+
+def about(report: Report) -> list[tuple[str, Any]]:
+    """What a report stands on, as names and values."""
+    params = report.params
+    known = "now" if params.as_known_at is None else f"position {params.as_known_at}"
+    told = [
+        ("report", report.name), ("from", params.start), ("to (exclusive)", params.end), ("time zone", params.zone.key),
+        ("project", params.project or "all that the caller may see"), ("grouped by", ", ".join(params.group_by)),
+        ("position", report.as_of.position), ("time", report.as_of.time), ("as known at", known),
+    ]  # fmt: skip
+    return told + [("missing", _gap(gap)) for gap in report.gaps]
+
+
 def _cells(report: Report) -> tuple[list[str], list[list[Any]]]:
     rows = [flat(row) for row in report.rows]
     columns = columns_of(report, rows)
@@ -62,7 +83,7 @@ def _csv(report: Report) -> bytes:
 
 def _xlsx(report: Report) -> bytes:
     columns, cells = _cells(report)
-    with xlsx_file(report.name, columns, cells) as file:
+    with xlsx_file(report.name, columns, with_total(report, columns, cells), about(report)) as file:
         return file.read()
 
 

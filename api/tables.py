@@ -17,7 +17,8 @@ __all__ = ["XLSX_MOST", "cell", "csv_chunks", "file_chunks", "flat", "xlsx_file"
 
 XLSX_MOST: Final = 1_048_575
 """Rows that a sheet holds below its head."""
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a formula begins with, also in full width; programs that trim blanks take one behind them too."""
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _CHUNK: Final = 1000
 Value = str | int | float | Decimal | bool | None
@@ -36,7 +37,7 @@ def cell(value: Any) -> Value:
     elif isinstance(value, Mapping | list | tuple):
         value = msgspec.json.encode(value).decode()
     text = str(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return f"'{text}" if text.startswith(_FORMULA) or text.lstrip().startswith(_FORMULA) else text
 
 
 def flat(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,8 +71,13 @@ def _taken(buffer: io.StringIO) -> bytes:
     return text.encode()
 
 
-def xlsx_file(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> IO[bytes]:
-    """An XLSX workbook of one sheet in a temporary file, at its start; rows are not held in memory."""
+def xlsx_file(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], about: Sequence[tuple[str, Any]] = ()
+) -> IO[bytes]:
+    """An XLSX workbook in a temporary file, at its start; rows are not held in memory.
+
+    One sheet of rows; `about`, names and values of what they stand on, makes a second one.
+    """
     from openpyxl import Workbook
 
     book = Workbook(write_only=True)
@@ -79,6 +85,10 @@ def xlsx_file(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]])
     sheet.append(list(columns))
     for row in rows:
         sheet.append([_sheet_value(value) for value in row])
+    if about:
+        note = book.create_sheet("As of")
+        for name, value in about:
+            note.append([name, _sheet_value(value)])
     file = tempfile.TemporaryFile()  # noqa: SIM115 - whoever sends it closes it
     book.save(file)
     file.seek(0)

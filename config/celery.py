@@ -51,7 +51,9 @@ app.conf.update(
     beat_schedule_filename=str(settings.HALLBOOK_HOME / "beat"),
     beat_schedule={
         "catch-up": {"task": "events.tasks.catch_up", "schedule": 2.0, "options": {"expires": 2.0}},
+        "pull": {"task": "jobs.tasks.pull", "schedule": 1.0, "options": {"expires": 3.0}},
+        "runaways": {"task": "jobs.tasks.find_runaways", "schedule": 60.0, "options": {"expires": 60.0}},
         "upkeep": {"task": "events.tasks.upkeep", "schedule": 3600.0, "options": {"expires": 600.0}},
     },
 )
-app.autodiscover_tasks(["events"])
+app.autodiscover_tasks(["events", "jobs"])

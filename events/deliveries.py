@@ -12,7 +12,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -22,15 +22,25 @@ from django.conf import settings
 from django.db import DataError, connection, transaction
 from psycopg.types.json import Jsonb
 
-from events.adapters import Draft, Refusal, cloudevents
-from events.intake import Refused, Said, Voice, admit, now_us, sift
+from events import tally
+from events.adapters import Draft, Refusal, cloudevents, jobcomp, sacct_delivery, slurm_hook, slurm_json
+from events.intake import Refused, Result, Said, Voice, admit, now_us, sift
 from events.validate import refusal
 
-__all__ = ["ADAPTERS", "accept_delivery", "drain", "overloaded", "pending"]
+__all__ = ["ADAPTERS", "Kept", "accept_delivery", "drain", "kept_delivery", "overloaded", "pending", "translated"]
 
 Adapter = Callable[[str, Mapping[str, str], bytes], list[Draft | Refusal]]
 """(content type, chosen headers in lower case, body) -> drafts and refusals."""
-ADAPTERS: Final[dict[str, Adapter]] = {"cloudevents": cloudevents.translate}
+ADAPTERS: Final[dict[str, Adapter]] = {
+    "cloudevents": cloudevents.translate,
+    "jobcomp": jobcomp.translate,
+    "slurm-hook": slurm_hook.translate,
+    "sacct-json": slurm_json.sacct_json,
+    "slurmdb-jobs": slurm_json.slurmdb_jobs,
+    "slurmctld-jobs": slurm_json.slurmctld_jobs,
+    "squeue-json": slurm_json.squeue_json,
+    "sacct-text": sacct_delivery.sacct_text,
+}
 
 logger = logging.getLogger(__name__)
 
@@ -110,8 +120,8 @@ def overloaded() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """One delivery as taken by the drain."""
+class Kept:
+    """One delivery with its body, as taken by the drain or for a replay."""
 
     id: uuid.UUID
     received_at: datetime
@@ -124,11 +134,27 @@ class _Kept:
 
     @property
     def voice(self) -> Voice:
+        """Who speaks where a record names no source of its own."""
         return Voice(self.source, self.actor, f"{self.kind} delivery", self.id)
 
 
-_Settled = tuple[str, str]
-"""State and error of a delivery."""
+@dataclass(slots=True)
+class _Fate:
+    """What became of a delivery's items, and why the first of them was refused."""
+
+    accepted: int = 0
+    duplicate: int = 0
+    rejected: int = 0
+    why: str = ""
+
+    @property
+    def state(self) -> str:
+        return "rejected" if self.rejected and not (self.accepted or self.duplicate) else "done"
+
+    def add(self, result: Result) -> None:
+        setattr(self, result.status, getattr(self, result.status) + 1)
+        if result.status == "rejected" and not self.why:
+            self.why = f"{result.code}: {result.text}"[:1000]
 
 
 def drain(limit: int = 5000) -> int:
@@ -140,23 +166,30 @@ def drain(limit: int = 5000) -> int:
     with transaction.atomic():
         kept = _taken(limit)
         if kept:
-            _settle(kept, _enter(kept))
+            fates = _enter(kept)
+            _settle(kept, fates)
+            tally.note(_settled(*pair) for pair in zip(kept, fates, strict=True))
     return len(kept)
 
 
-def _taken(limit: int) -> list[_Kept]:
+def _taken(limit: int) -> list[Kept]:
     with connection.cursor() as cursor:
         cursor.execute(_TAKE, [settings.SHARD, limit])
         return [_kept(row) for row in cursor.fetchall()]
 
 
-def _kept(row: Sequence[Any]) -> _Kept:
+def _kept(row: Sequence[Any]) -> Kept:
     id_, received_at, source, kind, content_type, headers, body, actor = row
     known = msgspec.json.decode(headers) if isinstance(headers, str) else headers
-    return _Kept(id_, received_at, source, kind, content_type, known, bytes(body), actor)
+    return Kept(id_, received_at, source, kind, content_type, known, bytes(body), actor)
 
 
-def _enter(kept: Sequence[_Kept]) -> list[_Settled]:
+def _settled(kept: Kept, fate: _Fate) -> tally.Settled:
+    counts = (fate.accepted, fate.duplicate, fate.rejected)
+    return tally.Settled(kept.source, kept.kind, kept.received_at, *counts, error=fate.why)
+
+
+def _enter(kept: Sequence[Kept]) -> list[_Fate]:
     """Append what the deliveries say, in halves where the database refuses the data of one of them."""
     try:
         with transaction.atomic():
@@ -170,28 +203,75 @@ def _enter(kept: Sequence[_Kept]) -> list[_Settled]:
         return [*_enter(kept[:middle]), *_enter(kept[middle:])]
 
 
-def _entered(kept: Sequence[_Kept], translated: Sequence[list[Draft | Refusal]] | None = None) -> list[_Settled]:
+def _entered(kept: Sequence[Kept], items_of: Sequence[list[Draft | Refusal]] | None = None) -> list[_Fate]:
     said: list[Said] = []
     refused: list[Refused] = []
-    for delivery, items in zip(kept, translated or [_translated(each) for each in kept], strict=True):
+    for delivery, items in zip(kept, items_of or translated(kept), strict=True):
         # The clock of a delivery is its receipt: a backlog must not make a wrong clock look right.
         good, bad = sift(items, delivery.voice, _us(delivery.received_at))
         said += good
         refused += bad
-    good_of: dict[uuid.UUID | None, int] = {}
-    why: dict[uuid.UUID | None, str] = {}
+    fates = {each.id: _Fate() for each in kept}
     for voice, result in admit(said, refused):
-        if result.status == "rejected":
-            why.setdefault(voice.delivery, f"{result.code}: {result.text}")
-        else:
-            good_of[voice.delivery] = good_of.get(voice.delivery, 0) + 1
-    return [
-        ("rejected" if each.id in why and each.id not in good_of else "done", why.get(each.id, "")[:1000])
-        for each in kept
-    ]
+        if voice.delivery is not None:
+            fates[voice.delivery].add(result)
+    return [fates[each.id] for each in kept]
 
 
-def _translated(delivery: _Kept) -> list[Draft | Refusal]:
+def translated(kept: Sequence[Kept]) -> list[list[Draft | Refusal]]:
+    """What each delivery says; a record of a webhook that names a cluster nobody declared is refused."""
+    found = [_translated(each) for each in kept]
+    hooked = [items for each, items in zip(kept, found, strict=True) if each.kind != "cloudevents"]
+    named = {name for items in hooked for item in items if (name := _cluster(item))}
+    if unknown := named - _declared(named):
+        for items in hooked:
+            items[:] = [_unknown(item) if _cluster(item) in unknown else item for item in items]
+    return found
+
+
+def _cluster(item: Draft | Refusal) -> str:
+    return getattr(item.data, "cluster", "") if isinstance(item, Draft) else ""
+
+
+def _declared(names: set[str]) -> set[str]:
+    """Which of these clusters are declared in the log."""
+    if not names:
+        return set()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT DISTINCT stream FROM events_event
+               WHERE shard = %s AND stream = ANY(%s) AND type = 'cluster.declared'""",
+            [settings.SHARD, [f"cluster/{name}" for name in sorted(names)]],
+        )
+        return {str(stream).removeprefix("cluster/") for (stream,) in cursor.fetchall()}
+
+
+def _unknown(item: Draft | Refusal) -> Refusal:
+    name = _cluster(item)
+    text = (
+        f"cluster {name!r} is not declared here: a misspelt name, or the first post of a new cluster. Declare it "
+        f"with `manage.py source add webhook NAME --cluster {name}`, then replay this"
+    )
+    payload = msgspec.json.encode(getattr(item, "data", None), order="sorted")
+    return replace(refusal(item.index, "/cluster", "unknown_cluster", text, payload), source=item.source)
+
+
+def kept_delivery(id_: uuid.UUID) -> Kept | None:
+    """A delivery with its body, also when only its body was kept; None when it is gone."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT id, received_at, source, kind, content_type, headers, body, actor FROM events_delivery
+               WHERE shard = %(shard)s AND id = %(id)s
+               UNION ALL
+               SELECT delivery, received_at, source, kind, content_type, headers, body, '' FROM events_keptbody
+               WHERE shard = %(shard)s AND delivery = %(id)s LIMIT 1""",
+            {"shard": settings.SHARD, "id": id_},
+        )
+        row = cursor.fetchone()
+    return _kept(row) if row else None
+
+
+def _translated(delivery: Kept) -> list[Draft | Refusal]:
     try:
         return ADAPTERS[delivery.kind](delivery.content_type, delivery.headers, delivery.body)
     except Exception as error:  # noqa: BLE001 - one delivery that its adapter cannot bear must not stop the others
@@ -199,7 +279,7 @@ def _translated(delivery: _Kept) -> list[Draft | Refusal]:
         return [_whole(delivery, "adapter_error", f"{delivery.kind}: {type(error).__name__}: {error}")]
 
 
-def _whole(delivery: _Kept, code: str, text: str) -> Refusal:
+def _whole(delivery: Kept, code: str, text: str) -> Refusal:
     return refusal(0, "", code, text.replace("\0", "�")[:1000], delivery.body)
 
 
@@ -207,12 +287,12 @@ def _us(at: datetime) -> int:
     return min(int(at.timestamp() * 1_000_000), now_us())
 
 
-def _settle(kept: Sequence[_Kept], settled: Sequence[_Settled]) -> None:
+def _settle(kept: Sequence[Kept], fates: Sequence[_Fate]) -> None:
     columns = (
         [each.id for each in kept],
         [each.received_at for each in kept],
-        [state for state, _ in settled],
-        [error for _, error in settled],
+        [fate.state for fate in fates],
+        [fate.why for fate in fates],
     )
     with connection.cursor() as cursor:
         cursor.execute(_SETTLE, [*columns, settings.SHARD])

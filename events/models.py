@@ -182,7 +182,10 @@ class KeptBody(Shard):
     pk = models.CompositePrimaryKey("shard", "delivery")
     delivery = models.UUIDField()
     received_at = models.DateTimeField()
+    source = models.TextField(default="")
+    kind = models.TextField(default="cloudevents")
     content_type = models.TextField()
+    headers = models.JSONField(default=dict)
     body = models.BinaryField()
 
     class Meta:
@@ -213,3 +216,27 @@ class Text(Shard):
     class Meta:
         db_table = "events_text"
         constraints = [UniqueConstraint(fields=["shard", "person", "digest"], name="events_text_digest")]
+
+
+class Tally(Shard):
+    """What came from one source by one kind of delivery: counted by the drain, so that a page need not count.
+
+    deliveries: settled ones. accepted, duplicate, rejected: of their items. refused: deliveries of which nothing
+    was taken. lag_us: receipt to log of the newest delivery of the last drain, in microseconds.
+    """
+
+    pk = models.CompositePrimaryKey("shard", "source", "kind")
+    source = models.TextField()
+    kind = models.TextField()
+    deliveries = models.BigIntegerField()
+    refused = models.BigIntegerField()
+    accepted = models.BigIntegerField()
+    duplicate = models.BigIntegerField()
+    rejected = models.BigIntegerField()
+    last_received = models.DateTimeField()
+    lag_us = models.BigIntegerField()
+    last_error = models.TextField(default="")
+    last_error_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "events_tally"

@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from events.access import Scope
-from events.models import Delivery, Event, Head, Parked, Person, Progress, Rejection, Text
+from events.models import Block, Delivery, Event, Head, Parked, Person, Progress, Rejection, Text
 from events.reports import AsOf
 
 
@@ -46,6 +46,12 @@ def as_of(cut: datetime | None = None) -> AsOf:
         cursor.execute("SELECT coalesce(min(position), 0) FROM events_progress WHERE shard = %s", [settings.SHARD])
         (position,) = cursor.fetchone()
     return AsOf(int(position), cut or datetime.now(UTC))
+
+
+def recorded_after(position: int) -> datetime | None:
+    """When the first event after a position was recorded; None when the log ends there."""
+    rows = Block.objects.filter(shard=settings.SHARD, upto__gt=position).order_by("upto")
+    return rows.values_list("recorded_at", flat=True).first()
 
 
 def groups() -> list[Progress]:

@@ -77,9 +77,11 @@ def read_at(position: int | None, *, using: str = DEFAULT_DB_ALIAS) -> Iterator[
         with known_at(position, using=using):
             yield
         return
+    if connections[using].in_atomic_block:  # whoever began the transaction chose its state
+        yield
+        return
     with transaction.atomic(using=using), connections[using].cursor() as cursor:
-        if not connections[using].savepoint_ids:
-            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         yield
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from django.conf import settings
 from django.db import transaction
 
+from events import deliveries
 from events.adapters import Refusal, cloudevents
 from events.intake import Voice, admit, now_us, sift
 from events.models import Event, Rejection
@@ -40,7 +41,9 @@ def waive(id_: uuid.UUID, actor: str, why: str) -> Fault | None:
 def replay(id_: uuid.UUID, actor: str) -> Fault | None:
     """Take an open rejection's record again; None when it is in the log now. Raises events.intake.LogBusy.
 
-    Works where the record was kept whole and is a CloudEvent. The event's actor is who replays it.
+    Works where the record was kept whole and is a CloudEvent, and where its delivery is kept: that is translated
+    anew as a whole (what it said before is a duplicate), and rejections of it that are good now are settled too.
+    The events' actor is who replays it.
     """
     with transaction.atomic():
         found = _open(id_)
@@ -53,6 +56,9 @@ def replay(id_: uuid.UUID, actor: str) -> Fault | None:
 
 
 def _taken_again(row: Rejection, actor: str) -> Fault | None:
+    whole = deliveries.kept_delivery(row.delivery) if row.delivery else None
+    if whole is not None and whole.kind != "cloudevents":
+        return _delivery_again(row, whole, actor)
     item = cloudevents.sole(row.payload.encode(), row.index)
     if isinstance(item, Refusal):
         if item.code == "malformed" or item.pointer == "/specversion":
@@ -65,6 +71,18 @@ def _taken_again(row: Rejection, actor: str) -> Fault | None:
     ((_, result),) = admit(kept, [])
     if result.status == "rejected":
         return Fault(result.code, result.text, result.pointer or "")
+    return None
+
+
+def _delivery_again(row: Rejection, kept: deliveries.Kept, actor: str) -> Fault | None:
+    (items,) = deliveries.translated([kept])
+    voice = Voice(kept.source, actor, row.origin, row.delivery)
+    results = [result for _, result in admit(*sift(items, voice, now_us()))]
+    refused = {result.index: result for result in results if result.status == "rejected"}
+    if (still := refused.get(row.index)) is not None:
+        return Fault(still.code, still.text, still.pointer or "")
+    siblings = Rejection.objects.filter(shard=settings.SHARD, delivery=row.delivery, state="open")
+    siblings.exclude(index__in=refused).update(state="replayed", settled_by=actor)
     return None
 
 

@@ -51,6 +51,8 @@ class Params:
     view: str = "price"
     cut: datetime | None = None
     """Instant at which running attempts are cut; now when it is not given."""
+    project: str = ""
+    """Narrows to a project, team or organisation and what hung below it on the day; '' is all in scope."""
 
     @property
     def bucket(self) -> str | None:
@@ -138,6 +140,7 @@ def parse(
     group_by: str = "",
     as_known_at: str = "",
     view: str = "",
+    project: str = "",
     cut: datetime | None = None,
 ) -> Params:
     """Parameters from the texts that people and programs give.
@@ -157,7 +160,7 @@ def parse(
     known = _position(as_known_at, chosen)
     if known is not None and cut is None:
         cut = _known_when(as_known_at, chosen) if not as_known_at.isdecimal() else _recorded(known)
-    return Params(first, last, chosen, groups, known, view or report.views[0], cut)
+    return Params(first, last, chosen, groups, known, view or report.views[0], cut, project.replace("\0", ""))
 
 
 def _check_span(first: datetime, last: datetime, group_by: str) -> None:

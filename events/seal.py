@@ -15,7 +15,7 @@ from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
 from events.append import digest_of, key_of
 
-__all__ = ["Damage", "Sealed", "seal", "verify_chain"]
+__all__ = ["Damage", "Sealed", "block_of", "seal", "verify_chain"]
 
 CHUNK: Final = 20_000
 EVENTS: Final = """
@@ -82,6 +82,22 @@ def verify_chain(
         if stray := _after(cursor, head):
             raise Damage(f"position {stray} lies after the head: it was not written by an append")
     return Sealed(head, count, root)
+
+
+def block_of(cursor: Any, start: int, upto: int) -> bytes:
+    """The chain's hash after the block that follows position `start` and ends at `upto`, from what is stored now.
+
+    Takes the hash before the block as written. Raises Damage at the first event that is not as written.
+    """
+    _, chain = _origin(cursor, start)
+    cursor.execute(
+        """SELECT (extract(epoch FROM recorded_at) * 1000000)::bigint FROM events_block
+           WHERE shard = %s AND upto = %s""",
+        [settings.SHARD, upto],
+    )
+    (recorded_us,) = cursor.fetchone()
+    cursor.execute(EVENTS, [settings.SHARD, start, upto])
+    return _verify_block(chain, start, upto, int(recorded_us), [_Event(*row) for row in cursor.fetchall()])
 
 
 def _head(cursor: Any) -> tuple[int, bytes]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -20,6 +22,8 @@ NUDGE_SECONDS: Final = 0.2
 """How long a web process gathers accepted deliveries before it wakes the worker."""
 KEEP_DAYS: Final = 35
 """How long done deliveries keep their bodies."""
+TURN_SECONDS: Final = 2.0
+"""How long one task takes in a stream of deliveries that does not end, before other tasks have their turn."""
 DRAIN_LOCK: Final = 7_240_001
 STALLED_SECONDS: Final = 30
 """An append takes well under a second; whoever holds the log's head for this long has been stopped in it."""
@@ -28,6 +32,8 @@ STALLED_SECONDS: Final = 30
 @shared_task(name="events.tasks.catch_up")
 def catch_up() -> None:
     """Take in pending deliveries and apply them, until nothing is left. One worker at a time does it.
+
+    While they come without a break it makes room for other tasks every TURN_SECONDS, and wakes itself again.
 
     A group whose rules changed with the code is rebuilt first; its old tables serve meanwhile.
 
@@ -40,15 +46,26 @@ def catch_up() -> None:
         try:
             if old := projector.stale():
                 rebuild(old)
-            while deliveries.drain():
+            if _stream(time.monotonic() + TURN_SECONDS):
                 projector.catch_up()
-            projector.catch_up()
+            else:
+                nudge()
         except LogBusy:
             free_head(STALLED_SECONDS)
         except OperationalError as error:  # the next beat tick tries again
             log.warning("catching up was cut short: %s", error)
         finally:
             _unlock(cursor)
+
+
+def _stream(until: float) -> bool:
+    """Drain and project in turns; False when the time was up before nothing was left."""
+    while deliveries.drain():
+        for group in projector.groups():  # one batch each: what is left waits for the end of the stream
+            projector.advance(group)
+        if time.monotonic() > until:
+            return False
+    return True
 
 
 def free_head(seconds: float) -> int:
@@ -113,8 +130,9 @@ def forget_deliveries(before: datetime) -> int:
     """Delete deliveries that are done and older; the body of one with an open rejection is kept first."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(
-            """INSERT INTO events_keptbody (shard, delivery, received_at, content_type, body)
-               SELECT d.shard, d.id, d.received_at, d.content_type, d.body FROM events_delivery d
+            """INSERT INTO events_keptbody (shard, delivery, received_at, source, kind, content_type, headers, body)
+               SELECT d.shard, d.id, d.received_at, d.source, d.kind, d.content_type, d.headers, d.body
+               FROM events_delivery d
                WHERE d.shard = %s AND d.received_at < %s AND d.state <> 'pending'
                  AND EXISTS (SELECT 1 FROM events_rejection r
                              WHERE r.shard = d.shard AND r.delivery = d.id AND r.state = 'open')
@@ -128,15 +146,17 @@ def forget_deliveries(before: datetime) -> int:
         return int(cursor.rowcount)
 
 
-class _Nudger:
-    """Wakes the worker soon after something was accepted, at most once in NUDGE_SECONDS per process."""
+class Nudger:
+    """Wakes the worker soon after something happened, at most once in NUDGE_SECONDS per process."""
 
-    def __init__(self) -> None:
+    def __init__(self, publish: Callable[[], object]) -> None:
+        self._publish = publish
         self._wanted = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def __call__(self) -> None:
+        """Say that it happened; returns at once."""
         self._wanted.set()
         if self._thread is None or not self._thread.is_alive():
             with self._lock:
@@ -149,11 +169,11 @@ class _Nudger:
             self._wanted.wait()
             self._wanted.clear()
             try:
-                catch_up.apply_async(expires=30, ignore_result=True)
+                self._publish()
             except Exception as error:  # noqa: BLE001 - beat's tick does the same work
                 log.warning("the worker could not be woken: %s", error)
             threading.Event().wait(NUDGE_SECONDS)
 
 
-nudge = _Nudger()
+nudge = Nudger(lambda: catch_up.apply_async(expires=30, ignore_result=True))
 """Call after a commit that left something to do; cheap, and nothing depends on it for correctness."""

@@ -47,6 +47,10 @@ class AccountPlace(models.Model):
         db_table = "jobs_accountplace"
 
 
+COMMON = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "RUNNING", "PENDING")
+"""States of most rows; the others have an index of their own, so that looking for them reads no long list."""
+
+
 class Job(models.Model):
     """One submission known to a scheduler; a reused id is another job. `seq` counts jobs of one raw id.
 
@@ -86,8 +90,13 @@ class Job(models.Model):
             Index(fields=["stream"], name="jobs_job_stream"),
             Index(fields=["run"], name="jobs_job_run", condition=~Q(run_name="")),
             Index(fields=["cluster", "job_id"], name="jobs_job_raw"),
+            Index(fields=["array_job_id"], name="jobs_job_array", condition=Q(array_job_id__isnull=False)),
             Index(fields=["submit", "id"], name="jobs_job_submit"),
             Index(fields=["account", "submit"], name="jobs_job_account"),
+            Index(fields=["user", "submit"], name="jobs_job_user"),
+            Index(fields=["submit"], name="jobs_job_rare", condition=~Q(state__in=COMMON)),
+            Index(fields=["submit"], name="jobs_job_open", condition=Q(end=None)),
+            Index(fields=["het_job_id"], name="jobs_job_het", condition=Q(het_job_id__isnull=False)),
         ]
 
 
@@ -121,6 +130,8 @@ class Run(models.Model):
         indexes = [
             Index(fields=["submit", "id"], name="jobs_run_submit"),
             Index(fields=["account", "submit"], name="jobs_run_account"),
+            Index(fields=["user", "submit"], name="jobs_run_user"),
+            Index(fields=["submit"], name="jobs_run_rare", condition=~Q(state__in=COMMON)),
             Index(fields=["name"], name="jobs_run_name", condition=Q(named=True)),
             Index(fields=["submit"], name="jobs_run_open", condition=Q(end=None)),
         ]
@@ -176,9 +187,12 @@ class Attempt(models.Model):
             Index(fields=["start", "id"], name="jobs_attempt_start"),
             Index(fields=["end"], name="jobs_attempt_end"),
             Index(fields=["job"], name="jobs_attempt_job"),
-            Index(fields=["account", "user", "start"], name="jobs_attempt_account"),
+            Index(fields=["account", "start"], name="jobs_attempt_account"),
+            Index(fields=["user", "start"], name="jobs_attempt_user"),
+            Index(fields=["start"], name="jobs_attempt_rare", condition=~Q(state__in=COMMON)),
             Index(fields=["start"], name="jobs_attempt_running", condition=Q(end=None)),
             Index(fields=["start"], name="jobs_attempt_lost", condition=Q(lost=True)),
+            Index(fields=["start"], name="jobs_attempt_disagree", condition=Q(disagree=True)),
             Index(fields=["run", "start"], name="jobs_attempt_run"),
         ]
 
@@ -186,6 +200,11 @@ class Attempt(models.Model):
     def source_list(self) -> list[str]:
         """The sources that speak of it."""
         return self.sources.split(",")
+
+    @property
+    def gpu_index_list(self) -> list[str]:
+        """Which GPUs of which node, one entry per node that is told."""
+        return self.gpu_indices.split()
 
 
 class Segment(models.Model):
@@ -224,6 +243,7 @@ class Segment(models.Model):
         indexes = [
             Index(fields=["stream"], name="jobs_segment_stream"),
             Index(fields=["account", "end"], name="jobs_segment_account"),
+            Index(fields=["account", "user", "end"], name="jobs_segment_person"),
             Index(fields=["end"], name="jobs_segment_end"),
             Index(fields=["start"], name="jobs_segment_running", condition=Q(end=None)),
         ]
@@ -295,3 +315,189 @@ class Grant(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id}: {self.project}"
+
+
+class Seen(models.Model):
+    """An attempt that should be running, as the polls of its cluster show it. Not a read model.
+
+    Written only when something changes: while `missing_from` is null the last poll showed it. last_seen: the last
+    poll that did, known once it is missing. missing_from: the first poll that did not.
+    """
+
+    pk = models.CompositePrimaryKey("cluster", "job_id", "start")
+    cluster = models.TextField()
+    job_id = models.TextField()
+    start = models.BigIntegerField(db_column="start_s")
+    last_seen = models.DateTimeField(null=True)
+    missing_from = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "jobs_seen"
+
+
+class Polled(models.Model):
+    """What a pulled source said last of one record, as a digest, so that only what changes is kept. Not a read model.
+
+    view: slurmctld or slurmdbd. ended: when the record ended, where it has; it is forgotten some time later.
+    """
+
+    pk = models.CompositePrimaryKey("source", "view", "key")
+    source = models.TextField()
+    view = models.TextField()
+    key = models.TextField()
+    digest = models.BinaryField()
+    ended = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "jobs_polled"
+
+
+class Association(models.Model):
+    """Shares of a scheduler's account, or of a user in it (in one partition), [from_s, to_s) in epoch seconds.
+
+    user, partition: '' where it is of an account, of all partitions. shares: null where it takes its parent's.
+    """
+
+    pk = models.CompositePrimaryKey("cluster", "account", "user", "partition", "from_s")
+    cluster = models.TextField()
+    account = models.TextField()
+    user = models.TextField(db_column="user_id")
+    partition = models.TextField()
+    from_s = models.BigIntegerField()
+    to_s = models.BigIntegerField()
+    parent = models.TextField()
+    shares = models.BigIntegerField(null=True)
+
+    class Meta:
+        db_table = "jobs_association"
+
+
+class Fairshare(models.Model):
+    """How a cluster's fair share was computed on the days [from_day, to_day); `config` is the event's data."""
+
+    pk = models.CompositePrimaryKey("cluster", "from_day")
+    cluster = models.TextField()
+    from_day = models.DateField()
+    to_day = models.DateField()
+    config = models.JSONField()
+
+    class Meta:
+        db_table = "jobs_fairshare"
+
+
+class Balance(models.Model):
+    """What ended attempts used of a cluster with fair share, per day, account, user and partition.
+
+    In thousandths of billing-seconds at the edge with which the next day begins (jobs.shareclock). used, spent: of
+    that day alone, decayed to the edge and as it was. balance, total: the same of all days up to it since a reset.
+    """
+
+    pk = models.CompositePrimaryKey("cluster", "account", "user", "partition", "day")
+    cluster = models.TextField(db_collation="C")
+    account = models.TextField(db_collation="C")
+    user = models.TextField(db_column="user_id", db_collation="C")
+    partition = models.TextField(db_collation="C")
+    day = models.DateField()
+    used = models.FloatField()
+    spent = models.BigIntegerField()
+    balance = models.FloatField()
+    total = models.BigIntegerField()
+
+    class Meta:
+        db_table = "jobs_balance"
+
+
+class TrainingStream(models.Model):
+    """A stream in which the training program of a job tells of itself, and the stream of that job."""
+
+    stream = models.TextField(primary_key=True, db_collation="C")
+    job_stream = models.TextField(db_collation="C")
+
+    class Meta:
+        db_table = "jobs_trainingstream"
+        indexes = [Index(fields=["job_stream"], name="jobs_trainingstream_job")]
+
+
+class Checkpoint(models.Model):
+    """A save of an attempt that can be restored (`committed`) or was given up (`failed`), or that it restored.
+
+    state: the instant whose state it holds. at: when it was told. blocking_ms: steps stood still for so long from
+    `state` on. total_ms: until it was whole; of a restored one: until it was loaded. start: of its attempt.
+    """
+
+    position = models.BigIntegerField(primary_key=True)
+    kind = models.TextField()
+    attempt = models.UUIDField()
+    run = models.UUIDField()
+    stream = models.TextField(db_collation="C")
+    cluster = models.TextField()
+    job_id = models.TextField()
+    account = models.TextField()
+    user = models.TextField(db_column="user_id")
+    start = models.DateTimeField(db_column="start_at")
+    step = models.BigIntegerField()
+    state = models.DateTimeField(null=True)
+    at = models.DateTimeField()
+    blocking_ms = models.BigIntegerField(null=True)
+    total_ms = models.BigIntegerField(null=True)
+    bytes = models.BigIntegerField(null=True)
+    path_class = models.TextField()
+
+    class Meta:
+        db_table = "jobs_checkpoint"
+        indexes = [
+            Index(fields=["stream"], name="jobs_checkpoint_stream"),
+            Index(fields=["run", "state"], name="jobs_checkpoint_run"),
+            Index(fields=["attempt"], name="jobs_checkpoint_attempt"),
+        ]
+
+
+class Goodput(models.Model):
+    """Where the GPU-seconds of one instrumented attempt went; the ten parts add up to `allocated` exactly.
+
+    until: its end; while it runs, the last instant its program told of, up to which the parts reach. What passes
+    after it is `other` until the program tells more; `gpus` (held last) say how much that is. productive_seconds,
+    rolled_back_seconds: of time, not of GPUs. steps, tokens, period_ms, communication_ms: sums of its reports of
+    progress, tokens null where none tells any.
+    """
+
+    attempt = models.UUIDField(primary_key=True)
+    run = models.UUIDField()
+    stream = models.TextField(db_collation="C")
+    cluster = models.TextField()
+    job_id = models.TextField()
+    number = models.IntegerField()
+    account = models.TextField()
+    user = models.TextField(db_column="user_id")
+    partition = models.TextField()
+    start = models.DateTimeField(db_column="start_at")
+    end = models.DateTimeField(null=True, db_column="end_at")
+    until = models.DateTimeField(db_column="until_at")
+    gpus = models.IntegerField()
+    work_lost = models.BooleanField()
+    productive = models.BigIntegerField()
+    checkpoint_stall = models.BigIntegerField()
+    rollback_replay = models.BigIntegerField()
+    detect = models.BigIntegerField()
+    teardown = models.BigIntegerField()
+    init_restore = models.BigIntegerField()
+    data_stall = models.BigIntegerField()
+    partial_gang_wait = models.BigIntegerField()
+    idle_held = models.BigIntegerField()
+    other = models.BigIntegerField()
+    allocated = models.BigIntegerField()
+    productive_seconds = models.BigIntegerField()
+    rolled_back_seconds = models.BigIntegerField()
+    last_step = models.BigIntegerField(null=True)
+    steps = models.BigIntegerField()
+    tokens = models.BigIntegerField(null=True)
+    period_ms = models.BigIntegerField()
+    communication_ms = models.BigIntegerField()
+
+    class Meta:
+        db_table = "jobs_goodput"
+        indexes = [
+            Index(fields=["stream"], name="jobs_goodput_stream"),
+            Index(fields=["run", "start"], name="jobs_goodput_run"),
+            Index(fields=["start", "attempt"], name="jobs_goodput_start"),
+        ]

@@ -6,11 +6,37 @@ from rest_framework import serializers
 
 from api.serializers.base import RowSerializer
 
+_UNTIL = "Until its end, or until `as_of.time` where it still runs."
+
+
+class RunRow(RowSerializer):
+    """One training effort: the jobs of an account under one name, or one job without a name."""
+
+    id = serializers.UUIDField()
+    name = serializers.CharField(help_text="As its user gave it; empty where nobody named it.")
+    named = serializers.BooleanField()
+    cluster = serializers.CharField()
+    project = serializers.CharField(allow_null=True)
+    account = serializers.CharField()
+    user = serializers.CharField()
+    submit = serializers.DateTimeField(allow_null=True)
+    start = serializers.DateTimeField(allow_null=True)
+    end = serializers.DateTimeField(allow_null=True, help_text="Null while a job of it waits or runs.")
+    state = serializers.CharField()
+    jobs = serializers.IntegerField()
+    attempts = serializers.IntegerField()
+    gpus = serializers.IntegerField(help_text="The most GPUs of any attempt.")
+    gpu_seconds = serializers.IntegerField(help_text=_UNTIL)
+    node_seconds = serializers.IntegerField(help_text=_UNTIL)
+    position = serializers.IntegerField(help_text="Position of the last event that says something about it.")
+
 
 class JobRow(RowSerializer):
     """One submission known to a scheduler."""
 
     id = serializers.UUIDField()
+    run = serializers.UUIDField()
+    run_name = serializers.CharField(help_text="Empty where nobody named a run.")
     cluster = serializers.CharField()
     job_id = serializers.CharField()
     seq = serializers.IntegerField()
@@ -33,6 +59,8 @@ class JobRow(RowSerializer):
     reason = serializers.CharField()
     limit_seconds = serializers.IntegerField(allow_null=True)
     attempts = serializers.IntegerField()
+    gpus = serializers.IntegerField(help_text="The most GPUs of any attempt.")
+    gpu_seconds = serializers.IntegerField(help_text=_UNTIL)
     stream = serializers.CharField()
     position = serializers.IntegerField(help_text="Position of the last event that says something about it.")
 
@@ -42,6 +70,7 @@ class AttemptRow(RowSerializer):
 
     id = serializers.UUIDField()
     job = serializers.UUIDField()
+    run = serializers.UUIDField()
     cluster = serializers.CharField()
     job_id = serializers.CharField()
     number = serializers.IntegerField()
@@ -62,12 +91,17 @@ class AttemptRow(RowSerializer):
     nodes = serializers.IntegerField(allow_null=True)
     cpus = serializers.IntegerField(allow_null=True)
     gpus = serializers.IntegerField(allow_null=True)
+    gpu_seconds = serializers.IntegerField(help_text=_UNTIL)
     node_list = serializers.CharField()
+    gpu_indices = serializers.ListField(
+        child=serializers.CharField(), source="gpu_index_list", help_text="`node=0-3,6` of each node that is told."
+    )
     suspended_seconds = serializers.IntegerField()
     energy_j = serializers.IntegerField(allow_null=True)
     confirmed = serializers.BooleanField()
     disagree = serializers.BooleanField(help_text="Its sources contradict each other.")
     corrected = serializers.BooleanField()
+    lost = serializers.BooleanField(help_text="Nobody told its end: it is charged until it was last seen.")
     sources = serializers.ListField(child=serializers.CharField(), source="source_list")
     stream = serializers.CharField()
     position = serializers.IntegerField()

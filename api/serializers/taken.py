@@ -25,3 +25,10 @@ class TakenAnswer(serializers.Serializer[None]):
     duplicate = serializers.IntegerField()
     rejected = serializers.IntegerField()
     results = TakenItem(many=True)
+
+
+class KeptAnswer(serializers.Serializer[None]):
+    """A body was kept and will be translated; GET /api/v1/deliveries/ID says what became of it."""
+
+    delivery = serializers.UUIDField()
+    kind = serializers.CharField()

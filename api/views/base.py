@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.http import Http404, HttpResponseBase, StreamingHttpResponse
+from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import exceptions
 from rest_framework.generics import GenericAPIView
@@ -23,6 +26,7 @@ from api.serializers.base import RowSerializer
 from api.tables import XLSX_MOST, csv_chunks, file_chunks, xlsx_file
 from events import queries as log
 from events.access import Scope
+from fleet.queries import site
 
 __all__ = ["DetailView", "ListView", "RowsView"]
 
@@ -44,6 +48,11 @@ class RowsView(GenericAPIView[Any]):
     serializer_class: type[RowSerializer]
     people: ClassVar[Sequence[str]] = ()
     texts: ClassVar[Sequence[str]] = ()
+
+    @cached_property
+    def cut(self) -> datetime:
+        """The instant until which running things are counted in this answer."""
+        return datetime.now(UTC)
 
     def rows(self, scope: Scope) -> QuerySet[Any]:
         """The rows that the scope may see."""
@@ -92,13 +101,14 @@ class ListView(RowsView):
     def get(self, request: Request, **_: Any) -> Response | HttpResponseBase:
         """One page, or all rows as CSV or XLSX."""
         self._check_parameters(request)
-        rows = self.filter_queryset(self.get_queryset())
+        with timezone.override(site().zone):  # days in filters are the site's
+            rows = self.filter_queryset(self.get_queryset())
         form = request.accepted_renderer.format
         if form in ("csv", "xlsx"):
             return self._exported(rows, form)
         self.fields()
         response = self.get_paginated_response(self.shown(self.paginate_queryset(rows) or []))
-        as_of = log.as_of()
+        as_of = log.as_of(self.cut)
         response.data["as_of"] = {"position": as_of.position, "time": as_of.time}
         return response
 

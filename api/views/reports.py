@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from api.permissions import scope_of
 from api.renderers import FORMS, XlsxRenderer
-from api.reportforms import columns_of, envelope
+from api.reportforms import about, columns_of, envelope, with_total
 from api.schema import BookSchema
 from api.scopes import READ
 from api.serializers.reports import ReportAnswer, ReportDefinition
@@ -23,7 +23,8 @@ from events.access import Forbidden
 from events.reports import BadParameter, Report
 from fleet import queries as fleet
 
-PARAMETERS = ("from", "to", "timezone", "group_by", "as_known_at", "view", "format")
+PARAMETERS = ("from", "to", "timezone", "group_by", "project", "as_known_at", "view", "format",
+              "total")  # fmt: skip
 
 
 class Reports(APIView):
@@ -63,9 +64,11 @@ class ReportView(APIView):
             OpenApiParameter("to", str, required=True, description="As `from`; exclusive."),
             OpenApiParameter("timezone", str, description="Zone of calendar buckets and of dates; the site's."),
             OpenApiParameter("group_by", str, description="Groupings separated by commas."),
+            OpenApiParameter("project", str, description="Only this project, team or organisation and what is below."),
             OpenApiParameter("as_known_at", str, description="As the log knew it at this position."),
             OpenApiParameter("view", str, enum=["cost", "loaded", "price"]),
             OpenApiParameter("format", str, enum=["json", "csv", "xlsx"]),
+            OpenApiParameter("total", str, enum=["0", "1"], description="1: CSV ends with the total as one more row."),
         ],
         responses=ReportAnswer,
     )
@@ -77,12 +80,14 @@ class ReportView(APIView):
         form = request.accepted_renderer.format
         if form == "json":
             return HttpResponse(msgspec.json.encode(envelope(found)), content_type="application/json")
-        return _table(found, form)
+        return _table(found, form, total=request.query_params.get("total") == "1")
 
     def _parameters(self, request: Request, name: str) -> reports.Params:
         asked = request.query_params
         for unknown in sorted(set(asked) - set(PARAMETERS)):
             raise BadParameter(unknown[:80], f"no such parameter; there are {', '.join(PARAMETERS)}")
+        if asked.get("total", "0") not in ("0", "1"):
+            raise BadParameter("total", "0 or 1: whether the total is one more row of a CSV file")
         if reports.definition(name).money and not scope_of(request).money:
             raise Forbidden(f"the report {name} needs a token with the scope money:read")
         return reports.parse(
@@ -92,20 +97,26 @@ class ReportView(APIView):
             end=asked.get("to", ""),
             timezone=asked.get("timezone", ""),
             group_by=asked.get("group_by", ""),
+            project=asked.get("project", ""),
             as_known_at=asked.get("as_known_at", ""),
             view=asked.get("view", ""),
         )
 
 
-def _table(report: Report, form: str) -> HttpResponseBase:
+def _table(report: Report, form: str, *, total: bool) -> HttpResponseBase:
+    """Rows as a file. CSV holds nothing but rows unless the total is asked for; a workbook says what it stands on."""
     rows = [flat(row) for row in report.rows]
     columns = columns_of(report, rows)
     cells = [[row.get(column) for column in columns] for row in rows]
+    if total or form == "xlsx":
+        cells = with_total(report, columns, cells)
     if form == "csv":
         content = csv_chunks(columns, cells)
         response: HttpResponseBase = StreamingHttpResponse(content, content_type="text/csv; charset=utf-8")
     else:
-        book = xlsx_file(report.name, columns, cells)
+        book = xlsx_file(report.name, columns, cells, about(report))
         response = StreamingHttpResponse(file_chunks(book), content_type=XlsxRenderer.media_type)
     response["Content-Disposition"] = f'attachment; filename="{report.name}.{form}"'
+    response["X-Hallbook-Position"] = str(report.as_of.position)
+    response["X-Hallbook-Time"] = report.as_of.time.isoformat(timespec="seconds")
     return response

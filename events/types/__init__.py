@@ -1,6 +1,6 @@
 """The vocabulary of the log. Importing this package registers every event type."""
 
-from events.types import clusters, corrections, jobs, projects, rates
+from events.types import accounts, clusters, corrections, jobs, projects, rates, shares, training
 from events.types.registry import PERSON, REGISTRY, TEXT, EventStruct, EventType, UnknownType, event
 
 __all__ = [
@@ -10,10 +10,13 @@ __all__ = [
     "EventStruct",
     "EventType",
     "UnknownType",
+    "accounts",
     "clusters",
     "corrections",
     "event",
     "jobs",
     "projects",
     "rates",
+    "shares",
+    "training",
 ]

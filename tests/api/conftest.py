@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from api import ingest, tokens
+from api import bodies, tokens
 from events import deliveries
 
 _numbers = itertools.count(1)
@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """No cached tokens or gauges of another test's database, and no worker to wake."""
     tokens.forget()
-    monkeypatch.setattr(ingest, "_nudge", lambda: None)
+    monkeypatch.setattr(bodies, "wake", lambda: None)
     monkeypatch.setattr(deliveries, "_gauge", deliveries._Gauge())
 
 

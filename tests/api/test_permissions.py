@@ -35,6 +35,9 @@ LOG_ONE = (401, 401, 403, 403, 403, 403, 404, 404)
 ADMIN = (401, 401, 403, 403, 403, 403, 403, 200)
 ADMIN_ONE = (401, 401, 403, 403, 403, 403, 403, 404)
 WRITE = (401, 401, 200, 403, 403, 403, 403, 200)
+KEPT = (401, 401, 202, 403, 403, 403, 403, 202)
+NO_GET = (401, 401, 403, 405, 405, 405, 405, 405)
+"""A method that an address does not know is told after the caller is: a reader learns no more than a stranger."""
 MATRIX: dict[tuple[str, str], tuple[int, ...]] = {
     ("GET", "/api/v1/events"): LOG,
     ("POST", "/api/v1/events"): WRITE,
@@ -45,14 +48,27 @@ MATRIX: dict[tuple[str, str], tuple[int, ...]] = {
     ("GET", f"/api/v1/rejections/{ID}"): LOG_ONE,
     ("POST", f"/api/v1/rejections/{ID}/waive"): ADMIN_ONE,
     ("POST", f"/api/v1/rejections/{ID}/replay"): ADMIN_ONE,
+    ("POST", "/api/v1/ingest/slurm/jobcomp"): WRITE,
+    ("POST", "/api/v1/ingest/slurm/jobcomp/slurm/_doc"): WRITE,
+    ("GET", "/api/v1/ingest/slurm/jobcomp"): NO_GET,
+    ("POST", "/api/v1/ingest/slurm/hook"): WRITE,
+    ("POST", "/api/v1/ingest/slurm/sacct"): KEPT,
+    ("POST", "/api/v1/ingest/slurm/rest"): KEPT,
+    ("GET", "/api/v1/sources"): LOG,
+    ("GET", "/api/v1/runs"): READ,
+    ("GET", f"/api/v1/runs/{ID}"): READ_ONE,
     ("GET", "/api/v1/jobs"): READ,
     ("GET", f"/api/v1/jobs/{ID}"): READ_ONE,
     ("GET", "/api/v1/attempts"): READ,
     ("GET", f"/api/v1/attempts/{ID}"): READ_ONE,
+    ("GET", "/api/v1/goodput"): READ,
+    ("GET", "/api/v1/checkpoints"): READ,
     ("GET", "/api/v1/projects"): READ,
     ("GET", "/api/v1/projects/nothing"): READ_ONE,
     ("GET", "/api/v1/accounts"): READ,
     ("GET", "/api/v1/accounts/pod-x/nothing"): READ_ONE,
+    ("GET", "/api/v1/fairshare"): READ,
+    ("GET", "/api/v1/fairshare/nothing/sacctmgr"): READ_ONE,
     ("GET", "/api/v1/clusters"): READ,
     ("GET", "/api/v1/clusters/nothing"): READ_ONE,
     ("GET", "/api/v1/site"): READ,
@@ -88,7 +104,7 @@ def test_who_may_do_what(role: str, caller: Callable[..., Client]) -> None:
 
 
 def _status(client: Client, method: str, path: str) -> int:
-    body: Any = lines(cloud("matrix")) if path.endswith("events") else json.dumps({"why": "tested"})
+    body: Any = lines(cloud("matrix")) if path.endswith("events") else json.dumps({"why": "tested", "jobs": []})
     kind = NDJSON if path.endswith("events") else "application/json"
     answer = client.generic(method, path, body if method == "POST" else b"", content_type=kind)
     if answer.status_code >= 400 and path.startswith("/api/"):

@@ -12,8 +12,7 @@ import openpyxl
 import pytest
 from django.test import Client
 
-from api import pagination
-from events import projector, queries
+from events import paging, projector, queries
 from events.access import Scope
 from fleet import queries as fleet
 from tests.api.clouds import NDJSON, STRUCTURED, cloud, lines
@@ -139,7 +138,8 @@ def test_pages_over_empty_values(caller: Make) -> None:
             seen += ids(answer)
             address = answer.json()["next"]
         assert len(seen) == len(set(seen)) == 8
-        assert set(seen[-3:]) == {"90", "91", "92"}
+        # What still runs ends later than everything that has ended.
+        assert set(seen[-3:] if ordering == "end" else seen[:3]) == {"90", "91", "92"}
         back = client.get(answer.json()["previous"])
         assert ids(back) == seen[3:6]
     assert sorted(ids(client.get("/api/v1/attempts?running=true"))) == ["90", "91", "92"]
@@ -147,7 +147,7 @@ def test_pages_over_empty_values(caller: Make) -> None:
 
 @pytest.mark.usefixtures("books")
 def test_large_counts_are_estimates(caller: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pagination, "COUNT_EXACT", 3)
+    monkeypatch.setattr(paging, "COUNT_EXACT", 3)
     body = caller("read").get("/api/v1/jobs").json()
     assert body["count_exact"] is False
     assert body["count"] >= 4

@@ -25,6 +25,7 @@ class Command(BaseCommand):
         parser.add_argument("--to", dest="end", required=True, metavar="D", help="the same; not included")
         parser.add_argument("--timezone", default="", metavar="Z", help="zone of days and dates; the site's by default")
         parser.add_argument("--group-by", default="", metavar="A,B", help="such as project,month")
+        parser.add_argument("--project", default="", metavar="P", help="only this project and what is below it")
         parser.add_argument(
             "--as-known-at", default="", metavar="P", help="as the log knew it at a position, or at a time"
         )
@@ -42,6 +43,7 @@ class Command(BaseCommand):
                 end=options["end"],
                 timezone=options["timezone"],
                 group_by=options["group_by"],
+                project=options["project"],
                 as_known_at=options["as_known_at"],
                 view=options["view"],
             )
