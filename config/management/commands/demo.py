@@ -1,85 +1,113 @@
-"""`manage.py demo`: loads the capture of a real Slurm cluster, then serves it."""
+"""`manage.py demo`: a hall worth looking at, simulated and loaded through the ordinary doors, then served."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import time
 from argparse import BooleanOptionalAction
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from config.demo.hall import PODS, ZONE
+from config.demo.live import going_on
+from config.demo.loading import VERSION, Plan, known_plan, last_recorded, load
+from config.demo.people import SITE
+from config.demo.world import World
 from config.management.commands.init import prepare
-from events import projector
-from events.actions import declare_site, say
 from events.queries import head_position
-from events.types import EventStruct
-from events.types.clusters import SiteDeclared
-from events.types.projects import AccountMapped, ProjectDeclared
-from events.types.rates import RatePublished
 from fleet.queries import site
 from jobs.models import Grant
 
-CAPTURE: Final = settings.BASE_DIR / "tests" / "payloads" / "slurm" / "sacct"
-FILES: Final = ("allocations.psv", "all_duplicates.psv.gz")
-FROM: Final = "2026-01-01"
-SITE: Final = "Demo hall"
-
-STATEMENTS: Final[tuple[tuple[str, EventStruct], ...]] = (
-    ("project.declared", ProjectDeclared(project="lab", title="Example Lab", kind="organisation")),
-    ("project.declared", ProjectDeclared(project="perception", title="Perception", parent="lab", kind="team")),
-    ("project.declared", ProjectDeclared(project="embodied", title="Embodied AI", parent="lab", kind="team")),
-    ("project.declared", ProjectDeclared(project="vision", title="Vision models", parent="perception")),
-    ("project.declared", ProjectDeclared(project="speech", title="Speech models", parent="perception")),
-    ("project.declared", ProjectDeclared(project="robotics", title="Robot policies", parent="embodied")),
-    ("project.declared", ProjectDeclared(project="genomics", title="Genome models", parent="embodied")),
-    *(
-        ("account.mapped", AccountMapped(cluster="pod-a", account=name, project=name, from_day=FROM))
-        for name in ("vision", "speech", "robotics", "genomics")
-    ),
-    *(
-        ("rate.published", RatePublished(resource_class=name, currency="EUR", micro_per_hour=price, from_day=FROM))
-        for name, price in (("h100", 2_400_000), ("h200", 3_100_000), ("cpu", 30_000))
-    ),
-)
+DAYS: Final = 90
+MOST_DAYS: Final = 1000
 LOGINS: Final = (("admin", "sees everything", None), ("lead", "sees the team perception", "perception"))
 
 
 class Command(BaseCommand):
-    """Load the demo pod, then serve unless told otherwise."""
+    """Load the demo hall, then serve unless told otherwise."""
 
-    help = "Load 109 accounting records of the real cluster pod-a with projects and prices, then serve."
+    help = "Load a simulated hall (32 nodes, 90 days), then serve it, and let it go on in real time."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Options."""
         parser.add_argument("--serve", action=BooleanOptionalAction, default=True, help="serve afterwards")
+        parser.add_argument(
+            "--live", action=BooleanOptionalAction, default=True, help="go on in real time while serving"
+        )
+        parser.add_argument("--pod", choices=PODS, help="4, 32 or 256 nodes of 8 GPUs (default pod: 32)")
+        parser.add_argument("--days", type=int, help=f"days until now (default {DAYS})")
+        parser.add_argument("--seed", type=int, help="which of many halls (default 1)")
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=8000)
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Load (a second time nothing changes), print the logins, serve."""
+        self._began = time.monotonic()
         prepare()
         _refuse_real_books()
-        declare_site(SiteDeclared(name=SITE, timezone="Europe/Berlin", currency="EUR"), actor="demo")
-        for type_, data in STATEMENTS:
-            say(data, type_=type_, actor="demo", key=f"demo/{type_}/{hashlib.sha256(repr(data).encode()).hexdigest()}")
-        files = [str(CAPTURE / name) for name in FILES]
-        call_command("import_sacct", *files, cluster="pod-a", timezone="UTC", stdout=self.stdout, stderr=self.stderr)
-        projector.catch_up()
+        plan = self._plan(options)
+        world = None
+        if not plan.whole:
+            if plan.version != VERSION:
+                raise CommandError(
+                    "an earlier version began this demo and did not end: give a new one a home", returncode=2
+                )
+            world = World(plan.pod, plan.seed, plan.begin)
+            until = int(time.time()) // 60 * 60
+            load(plan, world, until, stdout=self.stdout, stderr=self.stderr, step=self._step)
         for name, sees, project in LOGINS:
             password = login(name, project)
             self.stdout.write(f"login {name!r}, password {password!r}: {sees}")
-        if options["serve"]:
+        if not options["serve"]:
+            return
+        with self._going_on(plan, world) if options["live"] else nullcontext():
             call_command("serve", host=options["host"], port=options["port"])
+
+    def _going_on(self, plan: Plan, world: World | None) -> AbstractContextManager[None]:
+        """The world in real time beside the server; one of an earlier version stands still."""
+        if plan.version != VERSION:
+            self.stderr.write(
+                "these books hold a hall of an earlier version, which does not go on: give a new one a home"
+            )
+            return nullcontext()
+        since = world.queue.now - 1 if world else last_recorded()
+        return going_on(world or World(plan.pod, plan.seed, plan.begin), since)
+
+    def _step(self, text: str) -> None:
+        self.stdout.write(f"{time.monotonic() - self._began:5.1f} s  {text}")
+        self.stdout.flush()
+
+    def _plan(self, options: dict[str, Any]) -> Plan:
+        """The world that is here already, or the one that is asked for."""
+        if options["days"] is not None and not 1 <= options["days"] <= MOST_DAYS:
+            raise CommandError(f"--days {options['days']}: expected 1 to {MOST_DAYS}", returncode=2)
+        known = known_plan()
+        if known is None:
+            today = datetime.now(UTC).astimezone(ZoneInfo(ZONE)).date()
+            begin: date = today - timedelta(days=options["days"] or DAYS)
+            return Plan(options["pod"] or "pod", options["seed"] if options["seed"] is not None else 1, begin)
+        for name in ("pod", "seed"):
+            if options[name] not in (None, getattr(known, name)):
+                raise CommandError(
+                    f"{settings.HALLBOOK_HOME} holds the demo --pod {known.pod} --seed {known.seed} already; give "
+                    "another one a home of its own: HALLBOOK_HOME=var/other manage.py demo ...",
+                    returncode=2,
+                )
+        return known
 
 
 def _refuse_real_books() -> None:
     """A log cannot forget: demo data must not get into the books of a real site."""
     here = site()
-    if here.name != SITE and (here.declared or head_position()):
+    if here.name != SITE.name and (here.declared or head_position()):
         raise CommandError(
             f"{settings.HALLBOOK_HOME} keeps the books of {here.name or 'somebody'} already; give the demo a home of "
             "its own: HALLBOOK_HOME=var/demo make demo",
