@@ -79,10 +79,25 @@ define install
 		$(PY) -m pip install --quiet --require-hashes -r $(STAMPS)/requirements.txt; }
 endef
 
+# Pango lays documents out; without it all but PDFs works.
+define pango
+	@$(PY) -c 'import weasyprint' >/dev/null 2>&1 || { \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Installing libpangoft2-1.0-0, which PDFs need."; \
+		export DEBIAN_FRONTEND=noninteractive; \
+		apt-get install -y -qq --no-install-recommends libpangoft2-1.0-0 >/dev/null 2>&1 || \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends libpangoft2-1.0-0 >/dev/null 2>&1; } || true; \
+	fi; \
+	$(PY) -c 'import weasyprint' >/dev/null 2>&1 || \
+		echo "PDFs need Pango, which is missing: install libpangoft2-1.0-0 (Debian, Ubuntu), pango (others). All else works."; }
+endef
+
 $(STAMPS)/run: $(STAMPS)/uv pyproject.toml uv.lock
 	$(call install,--no-dev)
+	$(pango)
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/uv pyproject.toml uv.lock
 	$(call install,)
+	$(pango)
 	@touch $@ $(STAMPS)/run

@@ -1,11 +1,14 @@
-"""Reading prices."""
+"""Reading prices and what they make of use."""
 
 from __future__ import annotations
 
 from django.db.models import QuerySet
 
 from billing.models import Price
+from billing.runs import Priced, RunCost, cost_of_run
 from events.access import Scope
+
+__all__ = ["Priced", "RunCost", "cost_of_run", "prices"]
 
 
 def prices(scope: Scope) -> QuerySet[Price]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from django.db import connection
@@ -11,7 +12,7 @@ from events import queries as log
 from events.access import Forbidden, Scope
 from events.rebuild import read_at
 from events.reports import BUCKETS, AsOf, Column, Definition, Params, Report, Row, register
-from fleet.queries import site
+from fleet.queries import Site, site
 from jobs import windows
 from jobs.windows import DIMENSIONS, Grouping
 
@@ -60,19 +61,33 @@ def costs(scope: Scope, params: Params) -> Report:
         place = site()
         by = windows.grouping(windows.window(params, place.zone), {**DIMENSIONS, **EXTRA})
         found, gaps = _read(scope, by, place.currency)
+        if not found:
+            windows.check_project(scope, params.project)
         keys, rows = by.in_order(found)
+        whole = [] if "branch" not in params.group_by else _whole(scope, params, place)
     shown, total = _amounts(by.width, rows, place.currency)
+    if whole:  # rows overlap: each is rounded by itself, and the total is none of their sum
+        shown = [_amounts(by.width, [row], place.currency)[1] for row in rows]
+        total = _amounts(0, whole, place.currency)[1]
     named = [{**key, **values} for key, values in zip(keys, shown, strict=True)]
     return Report("costs", params, (*by.heads(), *COLUMNS), named, total, as_of, gaps)
 
 
+def _whole(scope: Scope, params: Params, place: Site) -> list[tuple[Any, ...]]:
+    """The one row of everything asked for."""
+    by = windows.grouping(windows.window(replace(params, group_by=()), place.zone), {**DIMENSIONS, **EXTRA})
+    return _read(scope, by, place.currency)[0]
+
+
 def _read(scope: Scope, by: Grouping, currency: str) -> tuple[list[tuple[Any, ...]], list[Row]]:
     arguments = {**by.window.arguments, "currency": currency}
-    condition = windows.scoped(scope, arguments)
+    condition = windows.scoped(scope, by.window.params, arguments)
     priced = PRICED.format(facts=windows.class_facts(by.window), condition=condition)
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {by.select(SUMS)} FROM ({priced}) AS f {by.sql}", arguments)
         rows = cursor.fetchall()
+        if not any(row[-2] or row[-1] for row in rows):  # everything has a price: no second look for what has none
+            return rows, []
         cursor.execute(GAPS.format(priced=priced), arguments)
         return rows, [_gap(row, currency) for row in cursor.fetchall()]
 

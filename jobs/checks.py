@@ -27,6 +27,16 @@ SELECT 'GPU-seconds of ended attempts and of runs',
        (SELECT coalesce(sum(gpu_seconds), 0)::numeric FROM jobs_attempt),
        (SELECT coalesce(sum(gpu_seconds), 0)::numeric FROM jobs_run)
 UNION ALL
+SELECT 'GPU-seconds of instrumented attempts and of their parts',
+       (SELECT coalesce(sum(allocated), 0)::numeric FROM jobs_goodput),
+       (SELECT coalesce(sum(productive + checkpoint_stall + rollback_replay + detect + teardown + init_restore
+                            + data_stall + partial_gang_wait + idle_held + other), 0)::numeric FROM jobs_goodput)
+UNION ALL
+SELECT 'GPU-seconds of ended attempts and of their partition',
+       (SELECT coalesce(sum(a.gpu_seconds), 0)::numeric FROM jobs_goodput g JOIN jobs_attempt a ON a.id = g.attempt
+        WHERE a.end_at IS NOT NULL),
+       (SELECT coalesce(sum(allocated), 0)::numeric FROM jobs_goodput WHERE end_at IS NOT NULL)
+UNION ALL
 SELECT 'jobs and jobs of runs', (SELECT count(*) FROM jobs_job), (SELECT coalesce(sum(jobs), 0) FROM jobs_run)
 """
 

@@ -9,7 +9,7 @@ Definitions: research note on goodput, rollback and stalls; parts as in the glos
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -202,6 +202,14 @@ class _Canvas:
         """(start, end, part), in order and without a gap."""
         return zip(self.edges, [*self.edges[1:], self.end], self.parts, strict=True)
 
+    def inside(self, start: int, end: int) -> Iterable[tuple[int, int, Part]]:
+        """Those that [start, end) touches."""
+        index = max(0, bisect_right(self.edges, start) - 1)
+        while index < len(self.edges) and self.edges[index] < end:
+            until = self.edges[index + 1] if index + 1 < len(self.edges) else self.end
+            yield self.edges[index], until, self.parts[index]
+            index += 1
+
 
 def _counted(canvas: _Canvas, attempt: Attempt, rolled_back: int) -> Partition:
     """Milliseconds times GPUs by part, then whole GPU-seconds that add up to what was allocated."""
@@ -209,7 +217,7 @@ def _counted(canvas: _Canvas, attempt: Attempt, rolled_back: int) -> Partition:
     for start, end, part in canvas.stretches():
         milli[part] += _held(attempt, start, end)
     for stretch in attempt.progress:
-        stalled = _stalled(canvas, attempt, stretch)
+        stalled = min(_stalled(canvas, attempt, stretch), milli["productive"])  # stretches may overlap
         milli["productive"] -= stalled
         milli["data_stall"] += stalled
     allocated = sum((size.end - size.start) * size.gpus for size in attempt.sizes)
@@ -230,7 +238,7 @@ def _stalled(canvas: _Canvas, attempt: Attempt, stretch: Progress) -> int:
     if not stretch.data:
         return 0
     kept = lost = 0
-    for start, end, part in canvas.stretches():
+    for start, end, part in canvas.inside(stretch.start, stretch.end):
         if part in ("productive", "rollback_replay"):
             held = _held(attempt, max(start, stretch.start), min(end, stretch.end))
             kept, lost = (kept + held, lost) if part == "productive" else (kept, lost + held)

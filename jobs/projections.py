@@ -6,8 +6,7 @@ A stream is folded whole whenever it is touched, so late, reordered and correcte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import date
 from typing import Any, Final
 
@@ -15,12 +14,29 @@ from events.derive.attempts import Sighting, fold
 from events.projector import Batch, Group
 from events.sqlfiles import statements
 from events.types import REGISTRY
-from jobs import rows
+from jobs import balances, rows, training
 from jobs.checks import check
+from jobs.copying import copying
 from jobs.dimensions import FIRST_DAY, Interval, intervals, paths
-from jobs.models import AccountPlace, Attempt, ClassDay, Job, Project, ProjectPlace, Run, Segment, UsageDay
+from jobs.models import (
+    AccountPlace,
+    Association,
+    Attempt,
+    Balance,
+    Checkpoint,
+    ClassDay,
+    Fairshare,
+    Goodput,
+    Job,
+    Project,
+    ProjectPlace,
+    Run,
+    Segment,
+    TrainingStream,
+    UsageDay,
+)
 
-JOB_TYPES: Final = ("job.reported", "job.lost", "job.found", "record.corrected")
+JOB_TYPES: Final = ("job.reported", "job.lost", "job.found", "record.corrected", "run.declared")
 PROJECT_TYPES: Final = ("project.declared", "project.moved")
 ACCOUNT_TYPES: Final = ("account.mapped",)
 FOLDED: Final = 50_000
@@ -34,8 +50,15 @@ DROP TABLE IF EXISTS pg_temp.touched_runs;
 CREATE TEMP TABLE touched_runs (run uuid PRIMARY KEY) ON COMMIT DROP
 """
 TOUCH_RUNS: Final = """
-INSERT INTO touched_runs SELECT DISTINCT j.run FROM touched_streams t JOIN jobs_job j ON j.stream = t.stream
+INSERT INTO touched_runs SELECT DISTINCT j.run FROM touched_streams t
+CROSS JOIN LATERAL (SELECT x.run, x.run_name FROM jobs_job x WHERE x.stream = t.stream OFFSET 0) j
 WHERE j.run_name <> '' ON CONFLICT DO NOTHING
+"""
+# By an array: joined, the planner was seen to pair all runs with all jobs while their statistics were young.
+FORGET_RUNS: Final = """
+DELETE FROM jobs_run WHERE id = ANY(ARRAY(
+    SELECT j.id FROM touched_streams t
+    CROSS JOIN LATERAL (SELECT x.id FROM jobs_job x WHERE x.stream = t.stream OFFSET 0) j WHERE t.known))
 """
 
 
@@ -46,13 +69,22 @@ def apply(batch: Batch) -> None:
     batch.cursor.execute(TOUCHED)
     if _dimensions(batch):
         batch.cursor.execute(by_dimensions)
+    balances.begin(batch)
+    anew = balances.fold(batch)
+    shared = balances.configured(batch.cursor)
+    training.begin(batch)
     for part in batch.parts(FOLDED):
         if part.touch_streams("touched_streams", JOB_TYPES):
-            _refold(part, by_streams, zone)
+            _refold(part, by_streams, zone, shared)
+            training.meet(part)
     if batch.has(("site.declared",)):
         batch.cursor.execute(by_zone, {"zone": zone})
+        anew = shared
+    balances.forget(batch, anew)
+    balances.recompute(batch, zone)
     for statement in statements("jobs", "runs"):
         batch.cursor.execute(statement)
+    training.finish(batch)
     _roll_up(batch, zone)
 
 
@@ -80,17 +112,15 @@ def _roll_up(batch: Batch, zone: str) -> None:
 # --- streams ---------------------------------------------------------------------------------------------------
 
 
-def _refold(batch: Batch, touch: str, zone: str) -> None:
-    """Replace the rows of every touched stream by a fold over all its events."""
+def _refold(batch: Batch, touch: str, zone: str, shared: Sequence[str]) -> None:
+    """Replace the rows of every touched stream by a fold over all its events. shared: clusters with fair share."""
     cursor = batch.cursor
     cursor.execute("SELECT EXISTS (SELECT 1 FROM touched_streams WHERE known)")
     if cursor.fetchone()[0]:
         cursor.execute(touch, {"zone": zone})
+        balances.touch(batch, shared)
         cursor.execute(TOUCH_RUNS)
-        cursor.execute(
-            """DELETE FROM jobs_run r USING touched_streams t, jobs_job j
-               WHERE t.known AND j.stream = t.stream AND r.id = j.id"""
-        )
+        cursor.execute(FORGET_RUNS)
         for table in ("jobs_segment", "jobs_attempt", "jobs_job"):
             cursor.execute(f"DELETE FROM {table} r USING touched_streams t WHERE r.stream = t.stream AND t.known")
     found = _streams(batch)
@@ -98,7 +128,7 @@ def _refold(batch: Batch, touch: str, zone: str) -> None:
     segments: list[rows.Row] = []
     runs: list[rows.Row] = []
     # The widest rows are sent while the fold goes on, so that the server works beside it.
-    with _copying(cursor, "jobs_attempt", rows.ATTEMPT, rows.ATTEMPT_TYPES) as write:
+    with copying(cursor, "jobs_attempt", rows.ATTEMPT, rows.ATTEMPT_TYPES) as write:
         for stream, sightings in found.items():
             _, cluster, raw = stream.split("/", 2)
             for job in fold(sightings):
@@ -114,11 +144,12 @@ def _refold(batch: Batch, touch: str, zone: str) -> None:
         ("jobs_segment", rows.SEGMENT, rows.SEGMENT_TYPES, segments),
         ("jobs_run", rows.RUN, rows.RUN_TYPES, runs),
     ):
-        with _copying(cursor, table, columns, types) as write:
+        with copying(cursor, table, columns, types) as write:
             for row in data:
                 write(row)
     cursor.execute(TOUCH_RUNS)
     cursor.execute(touch, {"zone": zone})
+    balances.touch(batch, shared)
 
 
 def _streams(batch: Batch) -> dict[str, list[Sighting]]:
@@ -148,20 +179,6 @@ def _streams(batch: Batch) -> dict[str, list[Sighting]]:
             body: Any = decoders[kind](data) if version == newest[kind] else REGISTRY.load(kind, version, data)
             found.setdefault(stream, []).append(Sighting(position, source, key, kind, occurred, body))
     return found
-
-
-@contextmanager
-def _copying(
-    cursor: Any, table: str, columns: tuple[str, ...], types: tuple[str, ...]
-) -> Iterator[Callable[[rows.Row], None]]:
-    """Gives a function that sends one row to a table by binary COPY."""
-    names = ", ".join(f'"{name}"' for name in columns)
-    with (
-        cursor.db.wrap_database_errors,
-        cursor.copy(f"COPY {table} ({names}) FROM STDIN (FORMAT BINARY)") as copy,
-    ):
-        copy.set_types(types)
-        yield copy.write_row
 
 
 # --- dimensions ------------------------------------------------------------------------------------------------
@@ -247,11 +264,13 @@ def _accounts(batch: Batch) -> None:
     )
 
 
+TABLES: Final = (Project, ProjectPlace, AccountPlace, Association, Fairshare, Job, Run, Attempt, Segment, UsageDay,
+                 ClassDay, Balance, TrainingStream, Checkpoint, Goodput)  # fmt: skip
 GROUP: Final = Group(
     name="jobs",
     layer=1,
-    version=2,
-    tables=(Project, ProjectPlace, AccountPlace, Job, Run, Attempt, Segment, UsageDay, ClassDay),
+    version=3,
+    tables=TABLES,
     apply=apply,
     check=check,
     money=True,

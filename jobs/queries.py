@@ -2,53 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.db import connection
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, TextField, Value
-from django.db.models.functions import Coalesce, Concat, TruncDate
+from django.db.models import F, Model, Q, QuerySet
+from django.db.models.functions import Coalesce
 
 from events.access import Scope
-from fleet.queries import site
-from jobs.models import AccountPlace, Attempt, Grant, Job, Project, ProjectPlace
+from jobs.models import AccountPlace, Attempt, Grant, Job, Project, ProjectPlace, Run
+from jobs.places import inside, with_project
+
+PLACED: Final[dict[type[Model], Any]] = {
+    Attempt: F("start"), Job: Coalesce(F("start"), F("submit")), Run: Coalesce(F("start"), F("submit")),
+}  # fmt: skip
+"""The instant whose day decides which project a row belongs to."""
+
+
+def runs(scope: Scope) -> QuerySet[Run]:
+    """Runs with `project`: where their account belonged on the day they started (or were submitted)."""
+    return _placed(Run.objects.all(), PLACED[Run], scope).order_by("-submit", "id")
 
 
 def jobs(scope: Scope) -> QuerySet[Job]:
     """Jobs with `project`: where their account belonged on the day they started (or were submitted)."""
-    return _placed(Job.objects.all(), Coalesce(F("start"), F("submit")), scope).order_by("-submit", "id")
+    return _placed(Job.objects.all(), PLACED[Job], scope).order_by("-submit", "id")
 
 
 def attempts(scope: Scope) -> QuerySet[Attempt]:
     """Attempts with `project`: where their account belonged on the day they started."""
-    return _placed(Attempt.objects.all(), F("start"), scope).order_by("-start", "id")
+    return _placed(Attempt.objects.all(), PLACED[Attempt], scope).order_by("-start", "id")
+
+
+def in_projects(rows: QuerySet[Any], projects: Collection[str]) -> QuerySet[Any]:
+    """Of runs, jobs or attempts (as above) those of some projects and of what hung below them on their day."""
+    return inside(rows, PLACED[rows.model], projects)
 
 
 def _placed(rows: QuerySet[Any], when: Any, scope: Scope) -> QuerySet[Any]:
-    rows = rows.annotate(site_day=TruncDate(when, tzinfo=site().zone))
-    place = AccountPlace.objects.filter(
-        cluster=OuterRef("cluster"),
-        account=OuterRef("account"),
-        from_day__lte=OuterRef("site_day"),
-        to_day__gt=OuterRef("site_day"),
-    )
-    unmapped = Concat(Value("unmapped/"), F("account"), output_field=TextField())
-    rows = rows.annotate(project=Coalesce(Subquery(place.values("project")[:1]), unmapped))
-    if scope.projects is None:
-        return rows
-    return rows.filter(_inside(scope))
-
-
-def _inside(scope: Scope) -> Q:
-    """Rows whose project on their day is one of the scope's or hangs below one."""
-    places = ProjectPlace.objects.filter(
-        project=OuterRef("project"),
-        from_day__lte=OuterRef("site_day"),
-        to_day__gt=OuterRef("site_day"),
-        path__overlap=sorted(scope.projects or ()),
-    )
-    return Q(Exists(places)) | Q(project__in=sorted(scope.projects or ()))
+    rows = with_project(rows, when)
+    return rows if scope.projects is None else inside(rows, when, scope.projects)
 
 
 def projects(scope: Scope) -> QuerySet[Project]:
@@ -59,6 +54,18 @@ def projects(scope: Scope) -> QuerySet[Project]:
     wanted = sorted(scope.projects)
     below = ProjectPlace.objects.filter(path__overlap=wanted).values("project")
     return rows.filter(Q(code__in=wanted) | Q(code__in=below))
+
+
+def may_choose(scope: Scope, project: str) -> bool:
+    """Whether there is a project, team or organisation of this code that the caller may see.
+
+    `unmapped/<account>` is one as soon as something ran under the account.
+    """
+    account = project.removeprefix("unmapped/")
+    if account == project:
+        return projects(scope).filter(code=project).exists()
+    inside = scope.projects is None or project in scope.projects
+    return inside and Attempt.objects.filter(account=account).exists()
 
 
 def accounts(scope: Scope) -> QuerySet[AccountPlace]:

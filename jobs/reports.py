@@ -1,8 +1,8 @@
-"""The reports `usage` and `waits`: what was used, and how long it was waited for."""
+"""The reports of jobs: what was used, how long it was waited for, where the GPU-time went."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
@@ -14,10 +14,16 @@ from events.access import Scope
 from events.rebuild import read_at
 from events.reports import BUCKETS, AsOf, Column, Definition, Params, Report, register
 from fleet.queries import site
-from jobs import windows
+from jobs import report_goodput, windows
+from jobs.report_fairshare import GROUPS as FAIRSHARE_GROUPS
+from jobs.report_fairshare import fairshare
 from jobs.windows import DIMENSIONS, Grouping, Window
 
-GROUPINGS: Final = (*DIMENSIONS, *BUCKETS)
+SIZE: Final = """CASE WHEN f.gpus IS NULL THEN 'unknown' WHEN f.gpus = 0 THEN '0' WHEN f.gpus <= 8 THEN '1-8'
+    WHEN f.gpus <= 32 THEN '9-32' WHEN f.gpus <= 128 THEN '33-128' ELSE '129+' END"""
+USAGE_DIMENSIONS: Final = {**DIMENSIONS, "run": "f.run"}
+WAIT_DIMENSIONS: Final = {**DIMENSIONS, "size": SIZE}
+"""Waits also by how many GPUs were asked for."""
 
 USAGE: Final = (
     Column("gpu_seconds", "GPU-seconds", "seconds", "GPU-s"),
@@ -63,19 +69,18 @@ _WAIT_SUMS: Final = """
     percentile_disc(0.5) WITHIN GROUP (ORDER BY from_submit),
     percentile_disc(0.95) WITHIN GROUP (ORDER BY from_submit), count(*) FILTER (WHERE wait IS NULL)"""
 _STARTS: Final = """
-    SELECT p.bucket, t.cluster, t.account, t.user_id, t.partition, t.number,
+    SELECT p.bucket, t.cluster, t.account, t.user_id, t.partition, t.number, t.gpus,
            coalesce(a.project, 'unmapped/' || t.account) AS project,
            coalesce(x.path, ARRAY[coalesce(a.project, 'unmapped/' || t.account)]) AS path,
            greatest(0, extract(epoch FROM t.start_at - t.eligible))::bigint AS wait,
            greatest(0, extract(epoch FROM t.start_at - t.submit))::bigint AS from_submit
-    FROM jobs_attempt t
+    FROM (SELECT * FROM jobs_attempt x WHERE x.start_at >= %(start)s AND x.start_at < %(end)s {only}) t
     CROSS JOIN LATERAL (
         SELECT (%(buckets)s::int[])[i] AS bucket, (%(days)s::date[])[i] AS day
         FROM (SELECT width_bucket(t.start_at, %(edges)s::timestamptz[]) AS i) w) p
     LEFT JOIN jobs_accountplace a
         ON a.cluster = t.cluster AND a.account = t.account AND p.day >= a.from_day AND p.day < a.to_day
-    LEFT JOIN jobs_projectplace x ON x.project = a.project AND p.day >= x.from_day AND p.day < x.to_day
-    WHERE t.start_at >= %(start)s AND t.start_at < %(end)s"""
+    LEFT JOIN jobs_projectplace x ON x.project = a.project AND p.day >= x.from_day AND p.day < x.to_day"""
 
 
 def usage(scope: Scope, params: Params) -> Report:
@@ -84,41 +89,66 @@ def usage(scope: Scope, params: Params) -> Report:
     Seconds are exact intervals [start, end) by overlap; running attempts count to the report's instant. Additive
     measures add up over any grouping; `attempts` counts those that touch a row's bucket, so it does not.
     """
-    return _grouped("usage", scope, params, USAGE, windows.usage_facts, _USAGE_SUMS)
+    return _grouped("usage", scope, params, USAGE, windows.usage_facts, _USAGE_SUMS, USAGE_DIMENSIONS)
 
 
 def waits(scope: Scope, params: Params) -> Report:
     """How long attempts that started in the window had waited: since eligible, and since submit."""
-    return _grouped("waits", scope, params, WAITS, lambda _window: _STARTS, _WAIT_SUMS)
+    return _grouped("waits", scope, params, WAITS, _starts, _WAIT_SUMS, WAIT_DIMENSIONS)
+
+
+def goodput(scope: Scope, params: Params) -> Report:
+    """Where the allocated GPU-seconds went of attempts that ended in the window, and of those that run now."""
+    found = _grouped("goodput", scope, params, report_goodput.COMPUTED, report_goodput.facts, report_goodput.SUMS,
+                     report_goodput.GROUPS)  # fmt: skip
+    return report_goodput.finish(found)
+
+
+def _starts(found: Window) -> str:
+    return _STARTS.format(only=f"AND {windows.ACCOUNTS}" if found.params.project else "")
 
 
 def _grouped(
-    name: str, scope: Scope, params: Params, columns: tuple[Column, ...], facts: Callable[[Window], str], sums: str
-) -> Report:
+    name: str, scope: Scope, params: Params, columns: tuple[Column, ...], facts: Callable[[Window], str], sums: str,
+    dimensions: Mapping[str, str],
+) -> Report:  # fmt: skip
     names = [column.name for column in columns]
     with read_at(params.as_known_at):
         as_of = log.as_of(params.cut) if params.as_known_at is None else AsOf(params.as_known_at, params.cut_at)
         zone = site().zone
-        by = windows.grouping(windows.window(params, zone))
-        keys, rows = by.in_order(_rows(scope, by, facts(by.window), sums))
-        whole = windows.grouping(windows.window(replace(params, group_by=()), zone))
-        total = _rows(scope, whole, facts(whole.window), sums)[0]
+        by = windows.grouping(windows.window(params, zone), dimensions)
+        at_once = params.bucket is None and bool(by.keys) and "branch" not in by.keys
+        found, total = _rows(scope, by, facts(by.window), sums, at_once=at_once)
+        keys, rows = by.in_order(found)
+        if total is None:  # counts of attempts are per bucket, so the whole window is asked by itself
+            whole = windows.grouping(windows.window(replace(params, group_by=()), zone))
+            [total], _ = _rows(scope, whole, facts(whole.window), sums)
+        if not any(total):
+            windows.check_project(scope, params.project)
     shown = [{**key, **dict(zip(names, row[by.width :], strict=True))} for key, row in zip(keys, rows, strict=True)]
     return Report(name, params, (*by.heads(), *columns), shown, dict(zip(names, total, strict=True)), as_of)
 
 
-def _rows(scope: Scope, by: Grouping, facts: str, sums: str) -> list[tuple[Any, ...]]:
-    """Sums by key; a bucket without use is a row of zeros when nothing else is grouped by."""
+def _rows(
+    scope: Scope, by: Grouping, facts: str, sums: str, *, at_once: bool = False
+) -> tuple[list[tuple[Any, ...]], tuple[Any, ...] | None]:
+    """Sums by key, and over all keys when asked for in the same pass.
+
+    A bucket without use is a row of zeros when nothing else is grouped by.
+    """
     arguments = by.window.arguments
-    condition = windows.scoped(scope, arguments)
+    condition = windows.scoped(scope, by.window.params, arguments)
+    grouped, last = (by.with_total, f", GROUPING({', '.join(by.columns)})") if at_once else (by.sql, "")
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {by.select(sums)} FROM ({facts}) AS f WHERE {condition} {by.sql}", arguments)
+        cursor.execute(f"SELECT {by.select(sums)}{last} FROM ({facts}) AS f WHERE {condition} {grouped}", arguments)
         rows = [_whole(row) for row in cursor.fetchall()]
         width = len(cursor.description) - by.width
+    if at_once:
+        return [row[:-1] for row in rows if not row[-1]], next(row[by.width : -1] for row in rows if row[-1])
     if by.columns != ("f.bucket",):
-        return rows
+        return rows, None
     known: dict[int, tuple[Any, ...]] = {row[0]: row for row in rows}
-    return [known.get(number, (number, *(0,) * width)) for number in range(len(by.window.labels))]
+    return [known.get(number, (number, *(0,) * width)) for number in range(len(by.window.labels))], None
 
 
 def _whole(row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -128,5 +158,9 @@ def _whole(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def declare() -> None:
     """Register the reports of jobs."""
-    register(Definition("usage", "Use by project, user and time", GROUPINGS, ("project",), usage))
-    register(Definition("waits", "Waiting before start", GROUPINGS, ("project",), waits))
+    register(Definition("usage", "Use by project, user and time", (*USAGE_DIMENSIONS, *BUCKETS), ("project",), usage))
+    register(Definition("waits", "Waiting before start", (*WAIT_DIMENSIONS, *BUCKETS), ("project",), waits))
+    groups = (*FAIRSHARE_GROUPS, *BUCKETS)
+    register(Definition("fairshare", "Standing by shares and use", groups, ("account",), fairshare))
+    parted = (*report_goodput.GROUPS, *BUCKETS)
+    register(Definition("goodput", "Where the allocated GPU-time went", parted, ("project",), goodput))

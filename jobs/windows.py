@@ -7,19 +7,24 @@ their stretches, cut at the instant of the report.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Final
+from uuid import UUID
 from zoneinfo import ZoneInfo
+
+from django.db import connection
 
 from events import queries as log
 from events.access import Scope
-from events.reports import BUCKETS, Column, Params, Row, bucket_edges, midnight
+from events.reports import BUCKETS, BadParameter, Column, Params, Row, bucket_edges, midnight
 from events.sqlfiles import statements
+from jobs.queries import may_choose
 
 DIMENSIONS: Final[dict[str, str]] = {
     "project": "f.project",
+    "branch": "unnest(f.path)",
     "team": "jobs_ancestor(f.path, 'team')",
     "organisation": "jobs_ancestor(f.path, 'organisation')",
     "account": "f.account",
@@ -27,7 +32,11 @@ DIMENSIONS: Final[dict[str, str]] = {
     "cluster": "f.cluster",
     "partition": "f.partition",
 }
-"""Groupings of use, and the SQL that gives them from a relation `f` of facts."""
+"""Groupings of use, and the SQL that gives them from a relation `f` of facts.
+
+`branch` counts a row for its project and for everything above it: its rows overlap and do not add up to the total.
+"""
+RUN: Final = "run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +84,35 @@ def window(params: Params, site_zone: ZoneInfo) -> Window:
 
 
 def usage_facts(found: Window) -> str:
-    """SQL of the use inside a window, one row per piece and key; parameters by `Window.arguments`."""
+    """SQL of the use inside a window, one row per piece and key; parameters by `Window.arguments` and `scoped`.
+
+    Grouped by run it is read from the stretches themselves: the roll-up by day does not know runs.
+    """
     pieces, sums, by_day, _, _ = statements("jobs", "report_usage")
-    return _facts(found, pieces, sums, by_day)
+    if RUN in found.params.group_by:
+        return sums.format(pieces=_pieces(found, pieces, "true"), run="run,")
+    return _facts(found, pieces, sums.replace("{run}", ""), by_day)
+
+
+def run_pieces(found: Window, which: str = "true") -> str:
+    """SQL of stretches cut to the pieces of a window; parameters by `Window.arguments` and `scoped`.
+
+    which: SQL condition on a stretch `x`.
+    """
+    return _pieces(found, statements("jobs", "report_usage")[0], which)
+
+
+def _pieces(found: Window, pieces: str, which: str) -> str:
+    """Stretches cut to pieces; of one project only those of accounts that were ever under it."""
+    return pieces.format(running=f"{which} AND {ACCOUNTS}" if found.params.project else which)
+
+
+ACCOUNTS: Final = """x.account = ANY(ARRAY(
+    SELECT a.account FROM jobs_accountplace a WHERE a.project = %(project)s
+    UNION SELECT a.account FROM jobs_projectplace p JOIN jobs_accountplace a ON a.project = p.project
+          WHERE p.path @> ARRAY[%(project)s]
+    UNION SELECT substr(%(project)s, 10) WHERE %(project)s LIKE 'unmapped/%%'))"""
+"""Narrows stretches and attempts `x` to accounts that ever belonged under a project: indexes know accounts."""
 
 
 def class_facts(found: Window) -> str:
@@ -88,9 +123,9 @@ def class_facts(found: Window) -> str:
 
 def _facts(found: Window, pieces: str, sums: str, by_day: str) -> str:
     if found.whole_days:
-        running = sums.format(pieces=pieces.format(running="x.end_at IS NULL"))
+        running = sums.format(pieces=_pieces(found, pieces, "x.end_at IS NULL"))
         return f"{by_day} UNION ALL {running}"
-    return sums.format(pieces=pieces.format(running="true"))
+    return sums.format(pieces=_pieces(found, pieces, "true"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +146,11 @@ class Grouping:
         """The GROUP BY clause, by place."""
         return f"GROUP BY {', '.join(str(n + 1) for n in range(self.width))}" if self.keys else ""
 
+    @property
+    def with_total(self) -> str:
+        """The same with one more row over everything."""
+        return f"GROUP BY GROUPING SETS (({', '.join(str(n + 1) for n in range(self.width))}), ())"
+
     def select(self, sums: str) -> str:
         """The keys and sums to select."""
         return ", ".join([*self.columns, sums])
@@ -121,28 +161,35 @@ class Grouping:
         Surrogate ids are random, so sorting by them would give another order (and another row the odd cent) in
         another installation of the same books.
         """
-        at = self.keys.index("user") if "user" in self.keys else None
-        people = {} if at is None else log.people(row[at] for row in rows)
+        names = [self._names(n, key, rows) for n, key in enumerate(self.keys)]
 
         def shown(row: tuple[Any, ...]) -> tuple[Any, ...]:
-            return tuple(people.get(value, value) if n == at else value for n, value in enumerate(row[: self.width]))
+            return tuple(known.get(value, value) for known, value in zip(names, row[: self.width], strict=True))
 
-        ordered = sorted(rows, key=shown)
-        return [self._keys(shown(row)) for row in ordered], ordered
+        ordered = sorted(rows, key=lambda row: (shown(row), row[: self.width] if RUN in self.keys else ()))
+        return [self._keys(row, shown(row)) for row in ordered], ordered
 
-    def _keys(self, values: tuple[Any, ...]) -> Row:
-        """Keys by name in the order that was asked for; buckets by their label."""
+    @staticmethod
+    def _names(at: int, key: str, rows: Sequence[tuple[Any, ...]]) -> Mapping[Any, str]:
+        """What the values of a key are shown as, where that is not themselves."""
+        if key == "user":
+            return log.people(row[at] for row in rows)
+        return run_names({row[at] for row in rows}) if key == RUN else {}
+
+    def _keys(self, row: tuple[Any, ...], values: tuple[Any, ...]) -> Row:
+        """Keys by name in the order that was asked for; buckets by their label, a run with its key beside it."""
         found = {
             key: self.window.labels[value] if key in BUCKETS else value
             for key, value in zip(self.keys, values, strict=True)
         }
-        return {group: found[group] for group in self.window.params.group_by}
+        asked = {group: found[group] for group in self.window.params.group_by}
+        return asked | ({"run_id": str(row[self.keys.index(RUN)])} if RUN in self.keys else {})
 
     def heads(self) -> tuple[Column, ...]:
         """Columns of the keys in the order that was asked for."""
+        names = [*self.window.params.group_by, *(["run_id"] if RUN in self.keys else [])]
         return tuple(
-            Column(group, group.replace("_", " ").capitalize(), "time" if group in BUCKETS else "label")
-            for group in self.window.params.group_by
+            Column(name, name.replace("_", " ").capitalize(), "time" if name in BUCKETS else "label") for name in names
         )
 
 
@@ -155,9 +202,35 @@ def grouping(window_: Window, dimensions: Mapping[str, str] = DIMENSIONS) -> Gro
     return Grouping(window_, keys, columns)
 
 
-def scoped(scope: Scope, arguments: dict[str, Any]) -> str:
-    """SQL condition on a relation `f`: only what the caller may see; adds its parameter."""
-    if scope.projects is None:
-        return "true"
-    arguments["projects"] = sorted(scope.projects)
-    return "f.path && %(projects)s::text[]"
+def run_names(ids: Collection[UUID]) -> dict[UUID, str]:
+    """What runs are called: by the name their user gave, else by cluster and job id."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """SELECT r.id, CASE WHEN r.named THEN r.name ELSE j.cluster || '/' || j.job_id END
+               FROM jobs_run r LEFT JOIN jobs_job j ON j.id = r.id WHERE r.id = ANY(%s)""",
+            [list(ids)],
+        )
+        return {key: str(name) for key, name in cursor.fetchall()}
+
+
+_EVER: Final = """f.project = ANY(ARRAY(
+    SELECT p.project FROM jobs_projectplace p WHERE p.path && {of} UNION SELECT unnest({of})))"""
+"""Says nothing new of a row, but the roll-ups have an index by project and none by path."""
+
+
+def scoped(scope: Scope, params: Params, arguments: dict[str, Any]) -> str:
+    """SQL condition on a relation `f`: only what the caller may see and asks for; adds its parameters."""
+    conditions = []
+    if scope.projects is not None:
+        arguments["projects"] = sorted(scope.projects)
+        conditions += ["f.path && %(projects)s::text[]", _EVER.format(of="%(projects)s::text[]")]
+    if params.project:
+        arguments["project"] = params.project
+        conditions += ["f.path @> ARRAY[%(project)s]", _EVER.format(of="ARRAY[%(project)s]")]
+    return " AND ".join(conditions) or "true"
+
+
+def check_project(scope: Scope, project: str) -> None:
+    """Where nothing was found for a project: raises BadParameter when there is none that the caller may see."""
+    if project and not may_choose(scope, project):
+        raise BadParameter("project", f"there is no project {project[:80]!r} that you may see")

@@ -128,9 +128,21 @@ def _missing(stack: Stack) -> Spec:
     }
 
 
-def svg(spec: Spec, *, mode: Literal["light", "dark"] = "light", width: int = 700) -> str:
-    """The chart as an SVG document, for PDFs and mails: literal colours, no script, nothing fetched."""
+def svg(spec: Spec, *, mode: Literal["light", "dark"] = "light", width: int = 700, fonts: Path | None = None) -> str:
+    """The chart as an SVG document, for PDFs and mails: literal colours, no script, nothing fetched.
+
+    fonts: a folder of fonts to measure its words by, the ones of the document.
+    """
     import vl_convert
 
+    if fonts is not None:
+        _register(fonts)
     fixed = {**spec, "width": width} if spec.get("width") == "container" else spec
     return str(vl_convert.vegalite_to_svg(fixed, config=theme()[mode], allowed_base_urls=[]))
+
+
+@cache
+def _register(fonts: Path) -> None:
+    import vl_convert
+
+    vl_convert.register_font_directory(str(fonts))

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
-__all__ = ["NO_DATA", "NO_PRICE", "THIN", "clock", "day", "days", "duration", "hours", "key_hours", "moment",
+__all__ = ["MINUS", "NO_DATA", "NO_PRICE", "THIN", "clock", "day", "days", "duration", "hours", "key_hours", "moment",
            "money", "percent", "thousands", "whole_money"]  # fmt: skip
 
 THIN: Final = "\u202f"

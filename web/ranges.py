@@ -5,7 +5,7 @@ For people a range has a first and a last day, both included; reports take insta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
@@ -14,12 +14,15 @@ from zoneinfo import ZoneInfo
 from events.reports import Params, bucket_edges, midnight
 from web import figures
 
-__all__ = ["MOST_DAYS", "Days", "Piece", "default", "odd_days", "offers", "pieces"]
+__all__ = ["DAY", "MOST_DAYS", "SILENCE", "Days", "Piece", "Span", "default", "odd_days", "offers", "pieces", "reached"]
 
 MOST_DAYS: Final = 7_305
 """Twenty years: reports cut a window at every midnight, so that a range needs an end to what it may ask."""
 DAY: Final = timedelta(days=1)
-Span = tuple[datetime, datetime] | None
+SILENCE: Final = 8
+"""Days from one day with use to the next, at most, between which a day without use is known to be one."""
+Span = tuple[date, date] | None
+"""First and last day with use, both included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +48,31 @@ class Days:
 
     @property
     def text(self) -> str:
-        """As people write it."""
-        return figures.days(self.first, self.last)
+        """As people write it: a whole month by its name."""
+        return f"{self.first:%B %Y}" if self.is_month else figures.days(self.first, self.last)
 
-    def params(self, zone: ZoneInfo, cut: datetime, *groups: str) -> Params:
+    @property
+    def is_month(self) -> bool:
+        """Whether it is one whole calendar month."""
+        return self.first.day == 1 and self.last == _month_end(self.first)
+
+    @property
+    def before(self) -> Days:
+        """What it is compared with: the month before a month, else as many days before it."""
+        last = self.first - DAY
+        return Days(last.replace(day=1), last) if self.is_month else Days(last - (self.last - self.first), last)
+
+    @property
+    def before_text(self) -> str:
+        """The range before, as a sentence names it."""
+        if self.is_month:
+            return f"{self.before.first:%B}"
+        return "the day before" if self.number == 1 else f"the {self.number} days before"
+
+    def params(self, zone: ZoneInfo, cut: datetime, *groups: str, project: str = "") -> Params:
         """The same range as a report takes it."""
-        return Params(midnight(self.first, zone), midnight(self.last + DAY, zone), zone, groups, cut=cut)
+        start, end = midnight(self.first, zone), midnight(self.last + DAY, zone)
+        return Params(start, end, zone, groups, cut=cut, project=project)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,38 +86,37 @@ class Piece:
     days: Days
 
 
-def default(span: Span, zone: ZoneInfo, today: date) -> Days:
-    """The last 7 days when they hold use, else the last 7 days up to the last use there is.
+def default(span: Span, today: date) -> Days:
+    """The last 30 days when they hold use, else the last 30 days up to the last use there is.
 
     It starts no earlier than the books do: a new installation sees its first day by hours.
     """
-    latest = Days(today - 6 * DAY, today)
+    latest = Days(today - 29 * DAY, today)
     if span is None:
         return latest
-    begun = span[0].astimezone(zone).date()
-    if span[1] > midnight(latest.first, zone):
+    begun, last = span
+    if last >= latest.first:
         return Days(min(today, max(begun, latest.first)), today)
-    last = _last_day(span, zone)
-    return Days(max(begun, last - 6 * DAY), last)
+    return Days(max(begun, last - 29 * DAY), last)
 
 
-def offers(span: Span, zone: ZoneInfo, today: date) -> list[tuple[str, Days]]:
+def offers(span: Span, today: date) -> list[tuple[str, Days]]:
     """Ranges one click away, in the order they are shown."""
     month = today.replace(day=1)
     before = month - DAY
     found = [
         ("Last 7 days", Days(today - 6 * DAY, today)),
+        ("30 days", Days(today - 29 * DAY, today)),
         ("This month", Days(month, today)),
         ("Last month", Days(before.replace(day=1), before)),
     ]
     if span is not None:
-        found.append(("All", Days(span[0].astimezone(zone).date(), _last_day(span, zone))))
+        found.append(("All", Days(*span)))
     return found
 
 
-def _last_day(span: tuple[datetime, datetime], zone: ZoneInfo) -> date:
-    """The day that holds the last moment of [start, end), at least the first one's."""
-    return max(span[0], span[1] - timedelta(microseconds=1)).astimezone(zone).date()
+def _month_end(day: date) -> date:
+    return (day.replace(day=1) + 32 * DAY).replace(day=1) - DAY
 
 
 def pieces(days: Days, zone: ZoneInfo) -> list[Piece]:
@@ -118,6 +139,17 @@ def _text(bucket: str, start: datetime, days: Days, year: bool) -> str:
         return f"{days.first:%b %Y}"
     first = figures.day(days.first, year=year)
     return first if bucket == "day" or days.number == 1 else f"{first} +{days.number - 1}"
+
+
+def reached(day: date, used: Collection[date]) -> bool:
+    """Whether the books reach into a day: it has use, or days with use lie close to it on both sides.
+
+    Where the whole hall did nothing for longer than SILENCE, nothing is known of the days between, which is not zero.
+    """
+    if day in used:
+        return True
+    before = next((n for n in range(1, SILENCE) if day - n * DAY in used), None)
+    return before is not None and any(day + n * DAY in used for n in range(1, SILENCE - before + 1))
 
 
 def odd_days(days: Days, zone: ZoneInfo) -> Sequence[tuple[date, int]]:

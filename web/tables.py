@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from web.figures import NO_DATA, hours, thousands
 
-__all__ = ["Bar", "Cell", "Head", "Link", "Table", "absent", "count", "in_hours", "label", "number"]
+__all__ = ["Bar", "Cell", "Head", "Link", "Mark", "Table", "absent", "count", "in_hours", "label", "number"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,29 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar of `width` per cent in the colour of a key class."""
+    """A bar of `width` per cent in the colour of a key class, from `at` per cent on."""
 
     width: str
     key: str
+    at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A short word in a frame, and the sentence that says what it means."""
+
+    word: str
+    meaning: str
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell. css: `n`, `zero`, `nodata`; key: class that carries the colour of a series."""
+    """One cell. css: `n`, `w`, `zero`, `nodata`; key: class that carries the colour of a series.
+
+    state: class of the shape and colour before the word; iso: the instant that the text says; note: muted words
+    after it, where they help to read it; marks: short words in frames, each with what it means; anchor: its name
+    in the page's address.
+    """
 
     text: str = ""
     css: str = ""
@@ -47,6 +61,11 @@ class Cell:
     key: str = ""
     tag: str = ""
     bar: Bar | None = None
+    state: str = ""
+    iso: str = ""
+    note: str = ""
+    marks: Sequence[Mark] = ()
+    anchor: str = ""
 
 
 @dataclass(frozen=True, slots=True)

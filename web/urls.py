@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from django.contrib.auth.views import LogoutView
-from django.urls import path
-from django.views.generic import RedirectView
+from django.urls import include, path
 
 from web.bundle import serve
+from web.fairshare import fairshare
+from web.home import home
+from web.pdf import project_pdf, projects_pdf
+from web.projects import moved, project, projects
 from web.signin import SignIn
-from web.usage import use
+from web.theme import choose
 
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="use"), name="home"),
+    path("", home, name="home"),
     path("login/", SignIn.as_view(), name="login"),
+    path("theme/", choose, name="theme"),
     path("logout/", LogoutView.as_view(), name="logout"),
-    path("use/", use, name="use"),
+    path("projects/", projects, name="projects"),
+    path("projects/usage.pdf", projects_pdf, name="projects-pdf"),
+    path("projects/<path:code>/usage.pdf", project_pdf, name="project-pdf"),
+    path("projects/<path:code>/", project, name="project"),
+    path("use/", moved, name="use"),
+    path("fairshare/", fairshare, name="fairshare"),
+    path("", include("web.urls_log")),
+    path("", include("web.urls_runs")),
     path("charts/vega-<str:name>.js", serve, name="chart-bundle"),
 ]

@@ -1,24 +1,21 @@
-"""The tables of the page of use."""
+"""The tables of the pages of use: by user or account, and over time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from itertools import groupby
 from typing import Any, Final
-from urllib.parse import urlencode
-
-from django.urls import reverse
 
 from events.reports import Row
 from web import figures, ranges
 from web.asked import GROUPS
-from web.book import ADDITIVE, Book
+from web.book import ADDITIVE, Book, table_group
 from web.ranges import Piece
 from web.tables import Bar, Cell, Head, Link, Table, absent, count, in_hours, label, number
 
-__all__ = ["KEYS", "LONG", "UNITS", "by_bucket", "by_group", "group_name", "tools"]
+__all__ = ["KEYS", "LONG", "MOST_ROWS", "UNITS", "by_bucket", "by_group", "cost_cell", "group_name", "in_order",
+           "number_of", "sortable", "tools", "wait_cell"]  # fmt: skip
 
 MOST_ROWS: Final = 50
 """Rows of a table before the rest is folded into one, with a link to all of them."""
@@ -36,19 +33,11 @@ def group_name(name: str | None) -> str:
     return (name or "").removeprefix("unmapped/") or "not named"
 
 
-def tools(book: Book, *groups: str) -> list[Link]:
-    """The same figures as files and for programs. The API has no filter by project: there it is a column."""
-    days = book.asked.days
-    if book.asked.project and "project" not in groups:
-        groups = ("project", *groups)
-    query = {
-        "from": days.first.isoformat(),
-        "to": (days.last + timedelta(days=1)).isoformat(),
-        "timezone": book.shelf.site.timezone,
-        "group_by": ",".join(groups),
-    }
-    address = f"{reverse('api-report', args=['usage'])}?{urlencode(query)}"
-    return [Link("CSV", f"{address}&format=csv"), Link("XLSX", f"{address}&format=xlsx"), Link("API", address)]
+def tools(book: Book, report: str, *groups: str) -> list[Link]:
+    """The same figures as files and for programs."""
+    zone, asked = book.shelf.site.timezone, book.asked
+    forms = (("CSV", "csv"), ("XLSX", "xlsx"), ("API", ""))
+    return [Link(text, asked.report(report, zone, *groups, form=form)) for text, form in forms]
 
 
 def _measures(row: Row | None) -> list[Cell]:
@@ -69,8 +58,8 @@ def by_bucket(book: Book) -> Table:
         f"Use by {bucket}, {book.asked.days.text}, {book.shelf.site.timezone}. {_odd(book)}{ROUNDING}",
         [Head(bucket.capitalize()), *(Head(HEADS[name], "n") for name in ADDITIVE)],
         rows,
-        [label(_number_of(len(pieces), bucket)), *_measures(book.total)],
-        tools(book, bucket),
+        [label(number_of(len(pieces), bucket)), *_measures(book.total)],
+        tools(book, "usage", bucket),
     )
 
 
@@ -90,7 +79,7 @@ def _run(book: Book, state: str, run: Sequence[Piece], found: Mapping[str, Row])
         text = f"{run[0].text} to {run[-1].text}"
         if bucket == "day":
             text = figures.days(run[0].days.first, run[-1].days.last)
-        return [[label(text, tag=_number_of(len(run), bucket)), *_lack(state)]]
+        return [[label(text, tag=number_of(len(run), bucket)), *_lack(state)]]
     if state == "use":
         return [[_piece_label(book, piece), *_measures(found[piece.name])] for piece in run]
     return [[label(piece.text), *_lack(state)] for piece in run]
@@ -103,11 +92,10 @@ def _lack(state: str) -> list[Cell]:
 
 
 def _piece_label(book: Book, piece: Piece) -> Cell:
-    """A bucket leads to itself: a day to its hours by user."""
+    """A bucket leads to itself: a day to its hours."""
     if book.asked.days.number == 1:
         return label(piece.text)
-    group = "user" if piece.days.number == 1 else book.asked.group
-    return label(piece.text, href=book.asked.link(days=piece.days, group=group, sort="", every=False))
+    return label(piece.text, href=book.asked.link(days=piece.days, sort="", every=False))
 
 
 def _odd(book: Book) -> str:
@@ -115,72 +103,75 @@ def _odd(book: Book) -> str:
     return "".join(f"{figures.day(at)} has {length} hours. " for at, length in found)
 
 
-def _number_of(number: int, noun: str) -> str:
-    return f"{figures.thousands(number)} {noun}{'' if number == 1 else 's'}"
+def number_of(value: int, noun: str) -> str:
+    """A count with its noun: '3 users'."""
+    return f"{figures.thousands(value)} {noun}{'' if value == 1 else 's'}"
 
 
 def by_group(book: Book) -> Table:
-    """Use by project, user or account, with waits and, for who may see money, cost."""
-    asked = book.asked
-    rows = _sorted(book)
-    shown = rows if asked.every or len(rows) <= MOST_ROWS + 1 else rows[:MOST_ROWS]
-    slots = book.slots
-    cells = [_group_row(book, row, slots) for row in shown]
+    """Use by user or account, with waits and, for who may see money, cost."""
+    group = table_group(book.asked)
+    rows = in_order(book, _extended(book, group), lambda row: group_name(row[group]))
+    shown = rows if book.asked.every or len(rows) <= MOST_ROWS + 1 else rows[:MOST_ROWS]
+    cells = [_group_row(book, row, group) for row in shown]
     if rows[len(shown) :]:
         cells.append(_folded(book, rows[len(shown) :]))
     return Table(
         "by-group",
-        f"By {asked.group}",
-        f"Use by {asked.group}, {asked.days.text}. {ROUNDING} Waits are medians and do not add up.",
-        _heads(book),
+        f"By {group}",
+        f"Use by {group}, {book.asked.days.text}. {ROUNDING} Waits are medians and do not add up.",
+        _heads(book, group),
         cells,
-        _foot(book, len(rows)),
-        tools(book, asked.group),
-        more=_more(book, len(rows), len(shown)),
+        _foot(book, number_of(len(rows), group)),
+        tools(book, "usage", group),
+        more=_more(book, group, len(rows), len(shown)),
         wide=True,
     )
 
 
-def _more(book: Book, rows: int, shown: int) -> Link | None:
+def _more(book: Book, group: str, rows: int, shown: int) -> Link | None:
     if rows == shown:
         return None
-    text = f"Show all {_number_of(rows, book.asked.group)}"
-    return Link(text, book.asked.link(every=True) + "#by-group")
+    return Link(f"Show all {number_of(rows, group)}", book.asked.link(every=True) + "#by-group")
 
 
-def _extended(book: Book) -> list[Row]:
+def _extended(book: Book, group: str) -> list[Row]:
     """Rows of use with the median wait and the cost of the same group."""
-    group = book.asked.group
     waits = {row[group]: row["wait_seconds_p50"] for row in book.waits.rows}
     costs = {row[group]: row["amount"]["amount"] for row in book.costs.rows} if book.costs else {}
     # A group without any priced or priceable use has no row of costs: it cost nothing.
     return [{**row, "wait": waits.get(row[group]), "cost": costs.get(row[group], "0.00")} for row in book.groups.rows]
 
 
-def _sorted(book: Book) -> list[Row]:
+def in_order(book: Book, rows: Sequence[Row], name_of: Callable[[Row], str]) -> list[Row]:
     """Rows in the order asked for; unknown values last, ties by name."""
-    group, sort = book.asked.group, book.asked.sort or f"-{book.main}"
-    name, down = sort.removeprefix("-"), sort.startswith("-")
-    rows = sorted(_extended(book), key=lambda row: group_name(row[group]).casefold(), reverse=down and name == "name")
-    if name == "name":
-        return rows
-    known = [row for row in rows if row[name] is not None]
-    known.sort(key=lambda row: float(row[name]) * (-1 if down else 1))
-    return known + [row for row in rows if row[name] is None]
+    sort = book.asked.sort or f"-{book.main}"
+    column, down = sort.removeprefix("-"), sort.startswith("-")
+    by_name = sorted(rows, key=lambda row: name_of(row).casefold(), reverse=down and column == "name")
+    if column == "name" or not all(column in row for row in rows):
+        return by_name
+    known = [row for row in by_name if row[column] is not None]
+    known.sort(key=lambda row: _weight(row[column]), reverse=down)
+    return known + [row for row in by_name if row[column] is None]
 
 
-def _heads(book: Book) -> list[Head]:
+def _weight(value: Any) -> Any:
+    """What a value is compared by: amounts come as text."""
+    return Decimal(value) if isinstance(value, str) else value
+
+
+def _heads(book: Book, group: str) -> list[Head]:
     main = book.main
-    heads = [_head(book, GROUPS[book.asked.group], "name", ""), Head("", "viz")]
+    heads = [sortable(book, GROUPS[group], "name", ""), Head("", "viz")]
     for name in ADDITIVE:
-        heads.append(_head(book, HEADS[name], name))
+        heads.append(sortable(book, HEADS[name], name))
         if name == main:
             heads.append(Head("Share %", "n"))
-    heads.append(_head(book, "Wait, median", "wait"))
-    return heads + ([_head(book, f"Cost {book.shelf.site.currency}", "cost")] if book.costs else [])
+    heads.append(sortable(book, "Wait, median", "wait"))
+    return heads + ([sortable(book, f"Cost {book.shelf.site.currency}", "cost")] if book.costs else [])
 
 
-def _head(book: Book, text: str, name: str, css: str = "n") -> Head:
+def sortable(book: Book, text: str, name: str, css: str = "n") -> Head:
     """A head that sorts: numbers first downwards, names first upwards, again the other way."""
     sort = book.asked.sort or f"-{book.main}"
     first = name if name == "name" else f"-{name}"
@@ -190,29 +181,29 @@ def _head(book: Book, text: str, name: str, css: str = "n") -> Head:
     return Head(text, css, book.asked.link(sort="" if target == f"-{book.main}" else target) + "#by-group", order)
 
 
-def _group_row(book: Book, row: Row, slots: dict[str, str]) -> list[Cell]:
-    name, main = row[book.asked.group], book.main
-    key = KEYS[slots[name]] if name in slots else ""
+def _group_row(book: Book, row: Row, group: str) -> list[Cell]:
+    name, main = row[group], book.main
+    key = KEYS[book.slots[name]] if name in book.slots and book.asked.group == group else ""
     most = max((other[main] for other in book.groups.rows), default=0)
     cells = [
-        label(group_name(name), href=_drill(book, name), key=key, tag=_tag(name)),
-        Cell(css="viz", bar=Bar(f"{100 * row[main] / most:.2f}", key or "k-so") if row[main] else None),
+        label(group_name(name), href=_listed(book, group, name), key=key),
+        Cell(css="viz", bar=Bar(f"{100 * row[main] / most:.2f}", key or "k-run") if row[main] else None),
     ]
     cells += _with_share(book, _measures(row), row[main])
-    cells.append(absent() if row["wait"] is None else number(figures.duration(row["wait"]), zero=not row["wait"]))
-    return [*cells, *([_cost(row["cost"])] if book.costs else [])]
+    return [*cells, wait_cell(row["wait"]), *([cost_cell(row["cost"])] if book.costs else [])]
 
 
-def _tag(name: str | None) -> str:
-    return "no project" if (name or "").startswith("unmapped/") else ""
-
-
-def _drill(book: Book, name: str) -> str:
-    """A project leads to itself, by user; other groups have no narrower page yet."""
-    known = {choice.code for choice in book.shelf.choices}
-    if book.asked.group != "project" or name not in known or name == book.asked.project:
+def _listed(book: Book, group: str, name: str) -> str:
+    """A user or account leads to its jobs of these days."""
+    if not name:
         return ""
-    return book.asked.link(project=name, group="user", sort="", every=False)
+    project = {"project": book.asked.project} if book.asked.project else {}
+    return book.asked.listed("jobs", **{**project, group: name})
+
+
+def wait_cell(seconds: int | None) -> Cell:
+    """A median wait, or *no data*."""
+    return absent() if seconds is None else number(figures.duration(seconds), zero=not seconds)
 
 
 def _with_share(book: Book, cells: Sequence[Cell], part: int) -> list[Cell]:
@@ -221,24 +212,24 @@ def _with_share(book: Book, cells: Sequence[Cell], part: int) -> list[Cell]:
     return [*cells[:at], share, *cells[at:]]
 
 
-def _cost(amount: Any) -> Cell:
+def cost_cell(amount: Any) -> Cell:
+    """An amount, or *no price*."""
     return absent(figures.NO_PRICE) if amount is None else number(figures.money(amount), zero=Decimal(amount) == 0)
 
 
 def _folded(book: Book, rest: Sequence[Row]) -> list[Cell]:
     sums = {name: sum(row[name] for row in rest) for name in ADDITIVE}
-    key = "k-so" if book.main in UNITS else ""
-    cells = [label(f"{figures.thousands(len(rest))} others", key=key), Cell(css="viz")]
+    cells = [label(f"{figures.thousands(len(rest))} others", key="k-so"), Cell(css="viz")]
     cells += [*_with_share(book, _measures(sums), sums[book.main]), absent("—")]
     return [*cells, *([_sum_of_costs(rest)] if book.costs else [])]
 
 
 def _sum_of_costs(rest: Sequence[Row]) -> Cell:
-    cents = [int(str(row["cost"]).replace(".", "")) for row in rest if row["cost"] is not None]
-    return _cost(f"{sum(cents) // 100}.{sum(cents) % 100:02d}" if cents else None)
+    amounts = [Decimal(str(row["cost"])) for row in rest if row["cost"] is not None]
+    return cost_cell(str(sum(amounts)) if amounts else None)
 
 
-def _foot(book: Book, rows: int) -> list[Cell]:
-    cells = [label(_number_of(rows, book.asked.group)), Cell(css="viz")]
+def _foot(book: Book, text: str) -> list[Cell]:
+    cells = [label(text), Cell(css="viz")]
     cells += [*_with_share(book, _measures(book.total), book.total[book.main]), Cell(css="n")]
-    return [*cells, *([_cost(book.costs.total["amount"]["amount"])] if book.costs else [])]
+    return [*cells, *([cost_cell(book.costs.total["amount"]["amount"])] if book.costs else [])]

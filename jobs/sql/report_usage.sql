@@ -13,7 +13,7 @@ SELECT p.bucket, p.day, s.cluster, s.account, s.user_id, s.partition,
        s.opening AND s.start_at >= p.piece_start AND s.start_at < p.piece_end AS started,
        s.job_opening AND s.start_at >= p.piece_start AND s.start_at < p.piece_end AS job_started,
        coalesce(s.job_closing AND s.end_at >= p.piece_start AND s.end_at < p.piece_end, false) AS job_ended,
-       s.classes, s.units
+       s.classes, s.units, s.run
 FROM (
     SELECT x.*, coalesce(x.end_at, greatest(x.start_at, %(cut)s)) AS until FROM jobs_segment x
     WHERE {running} AND x.start_at < %(end)s AND coalesce(x.end_at, greatest(x.start_at, %(cut)s)) >= %(start)s
@@ -23,19 +23,19 @@ CROSS JOIN LATERAL (
            (%(edges)s::timestamptz[])[i] AS piece_start, (%(edges)s::timestamptz[])[i + 1] AS piece_end
     FROM generate_series(greatest(1, width_bucket(s.start_at, %(edges)s::timestamptz[])),
                          least(%(pieces)s, width_bucket(s.until, %(edges)s::timestamptz[]))) AS i) p
--- step: sums of the pieces
-SELECT c.bucket, c.day, c.cluster, c.account, c.user_id, c.partition,
+-- step: sums of the pieces; {run} is empty, or the column run with its comma
+SELECT {run} c.bucket, c.day, c.cluster, c.account, c.user_id, c.partition,
        coalesce(a.project, 'unmapped/' || c.account) AS project,
        coalesce(t.path, ARRAY[coalesce(a.project, 'unmapped/' || c.account)]) AS path,
        c.wall_seconds, c.cpu_seconds, c.gpu_seconds, c.node_seconds, c.suspended_seconds, c.carried,
        c.attempts_started, c.jobs_started, c.jobs_ended
 FROM (
-    SELECT bucket, day, cluster, account, user_id, partition, sum(seconds) AS wall_seconds,
+    SELECT {run} bucket, day, cluster, account, user_id, partition, sum(seconds) AS wall_seconds,
            sum(seconds * cpus) AS cpu_seconds, sum(seconds * gpus) AS gpu_seconds,
            sum(seconds * nodes) AS node_seconds, sum(suspended) AS suspended_seconds,
            count(*) FILTER (WHERE carried) AS carried, count(*) FILTER (WHERE started) AS attempts_started,
            count(*) FILTER (WHERE job_started) AS jobs_started, count(*) FILTER (WHERE job_ended) AS jobs_ended
-    FROM ({pieces}) AS cuts GROUP BY bucket, day, cluster, account, user_id, partition
+    FROM ({pieces}) AS cuts GROUP BY {run} bucket, day, cluster, account, user_id, partition
 ) c
 LEFT JOIN jobs_accountplace a
     ON a.cluster = c.cluster AND a.account = c.account AND c.day >= a.from_day AND c.day < a.to_day

@@ -26,6 +26,7 @@ LEFT JOIN LATERAL (
                AS gpu_seconds,
            sum(extract(epoch FROM y.end_at - y.start_at)::bigint * y.nodes) FILTER (WHERE x.end_at IS NOT NULL)
                AS node_seconds
-    FROM jobs_attempt x JOIN jobs_segment y ON y.attempt = x.id WHERE x.run = t.run) s ON true
+    FROM (SELECT a.id, a.end_at FROM jobs_attempt a WHERE a.run = t.run OFFSET 0) x
+    CROSS JOIN LATERAL (SELECT * FROM jobs_segment b WHERE b.attempt = x.id OFFSET 0) y) s ON true
 -- step
 DROP TABLE touched_runs

@@ -1,8 +1,10 @@
 -- Which keys of the roll-ups have to be recomputed, by cause. Fills touched(day, cluster, account, ...).
--- step: streams: the days of their ended stretches (run before their rows are replaced, and again after)
+-- step: streams: the days of their ended stretches (run before their rows are replaced, and again after). One index
+-- range per stream, whatever the statistics say (OFFSET 0 keeps the planner from reading the table for a few streams)
 INSERT INTO touched
 SELECT DISTINCT g.at::date, s.cluster, s.account, s.user_id, s.partition
-FROM touched_streams t JOIN jobs_segment s ON s.stream = t.stream
+FROM touched_streams t
+CROSS JOIN LATERAL (SELECT * FROM jobs_segment x WHERE x.stream = t.stream OFFSET 0) s
 CROSS JOIN LATERAL generate_series((s.start_at AT TIME ZONE %(zone)s)::date, (s.end_at AT TIME ZONE %(zone)s)::date,
                                    interval '1 day') AS g (at)
 WHERE s.end_at IS NOT NULL

@@ -10,6 +10,7 @@ import pytest
 
 from web import figures, ranges
 from web.ranges import Days
+from web.usagefigs import change_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -75,6 +76,40 @@ def test_days_that_are_not_24_hours_long() -> None:
     assert list(ranges.odd_days(year, BERLIN)) == [(date(2026, 3, 29), 23), (date(2026, 10, 25), 25)]
 
 
-def test_last_use_at_midnight_belongs_to_the_day_before() -> None:
-    span = (datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 10, 9, 22, tzinfo=UTC))
-    assert ranges.default(span, BERLIN, date(2026, 11, 30)) == Days(date(2026, 10, 3), date(2026, 10, 9))
+def test_the_usual_range_is_a_month_up_to_today_or_to_the_last_use() -> None:
+    today = date(2026, 11, 30)
+    assert ranges.default(None, today) == Days(date(2026, 11, 1), today)
+    assert ranges.default((date(2026, 1, 5), date(2026, 11, 2)), today) == Days(date(2026, 11, 1), today)
+    assert ranges.default((date(2026, 11, 28), today), today) == Days(date(2026, 11, 28), today)
+    assert ranges.default((date(2026, 1, 5), date(2026, 10, 9)), today) == Days(date(2026, 9, 10), date(2026, 10, 9))
+    assert ranges.default((date(2026, 10, 3), date(2026, 10, 9)), today) == Days(date(2026, 10, 3), date(2026, 10, 9))
+
+
+def test_a_range_is_set_against_the_one_before() -> None:
+    october, week = Days(date(2026, 10, 1), date(2026, 10, 31)), Days(date(2026, 10, 5), date(2026, 10, 11))
+    assert (october.before, october.before_text) == (Days(date(2026, 9, 1), date(2026, 9, 30)), "September")
+    assert (week.before, week.before_text) == (Days(date(2026, 9, 28), date(2026, 10, 4)), "the 7 days before")
+    assert (october.text, week.text) == ("October 2026", "5 to 11 Oct 2026")
+    assert Days(date(2028, 2, 1), date(2028, 2, 29)).is_month  # a leap year
+    assert not Days(date(2028, 2, 1), date(2028, 2, 28)).is_month
+
+
+def test_days_between_use_close_by_are_known() -> None:
+    used = {date(2026, 10, 2), date(2026, 10, 10), date(2026, 10, 19)}
+    known = [day for day in range(1, 32) if ranges.reached(date(2026, 10, day), used)]
+    assert known == [*range(2, 11), 19]  # 8 days apart: a quiet week; 9 days apart: nobody told
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "text", "way"),
+    [(110, 100, "10.0 %", "more"), (90, 100, "10.0 %", "less"), (1001, 1000, "0.1 %", "more"),
+     (10_001, 10_000, "as much", ""), (3, 2, "50.0 %", "more"), (2, 3, "33.3 %", "less")],
+)  # fmt: skip
+def test_changes(now: int, before: int, text: str, way: str) -> None:
+    found = change_of(now, before)
+    assert found is not None
+    assert (found.text, found.href) == (text, way)
+
+
+def test_there_is_no_change_from_nothing() -> None:
+    assert change_of(5, 0) is None

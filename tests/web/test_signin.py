@@ -26,7 +26,7 @@ def test_the_right_password_leads_home() -> None:
     person("ada")
     response = login(PASSWORD)
     assert (response.status_code, response["Location"]) == (302, "/")
-    assert login(PASSWORD, next="/use/?group=user")["Location"] == "/use/?group=user"
+    assert login(PASSWORD, next="/projects/?group=user")["Location"] == "/projects/?group=user"
     assert login(PASSWORD, next="https://elsewhere.example/")["Location"] == "/"
 
 
@@ -104,7 +104,7 @@ def test_logout_needs_a_post() -> None:
     client.force_login(person("ada"))
     assert client.get("/logout/").status_code == 405
     assert client.post("/logout/")["Location"] == "/login/"
-    assert client.get("/use/").status_code == 302
+    assert client.get("/projects/").status_code == 302
 
 
 def test_forms_carry_a_token() -> None:

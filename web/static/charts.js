@@ -3,26 +3,31 @@
 "use strict";
 (() => {
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const charts = [...document.querySelectorAll("[data-chart]")];
+  const isDark = () => (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
+  const charts = () => [...document.querySelectorAll("[data-chart]")];
   const drawn = new Map();
+  const said = new Map(); // what each chart shows now, as text
 
+  const text = (place) => document.getElementById(place.dataset.chart).textContent;
   const draw = async (place) => {
-    const spec = JSON.parse(document.getElementById(place.dataset.chart).textContent);
-    const result = await vegaEmbed(place, spec, {
+    said.set(place, text(place));
+    const result = await vegaEmbed(place, JSON.parse(text(place)), {
       mode: "vega-lite",
       ast: true,
       actions: false,
       renderer: "svg",
       defaultStyle: false,
       tooltip: { disableDefaultStyle: true, id: "tip" },
-      config: window.hallbookTheme[dark.matches ? "dark" : "light"],
+      config: window.hallbookTheme[isDark() ? "dark" : "light"],
     });
     drawn.get(place)?.finalize();
     drawn.set(place, result);
     place.dataset.state = "drawn";
   };
 
-  const drawAll = () => charts.forEach((place) => draw(place).catch((error) => console.error(error)));
-  dark.addEventListener("change", drawAll);
-  drawAll();
+  const drawAll = (places) => places.forEach((place) => draw(place).catch((error) => console.error(error)));
+  dark.addEventListener("change", () => drawAll(charts()));
+  // A page that moves by itself (live.js) brings new figures, or a chart where there was none.
+  document.addEventListener("hallbook:moved", () => drawAll(charts().filter((place) => said.get(place) !== text(place))));
+  drawAll(charts());
 })();

@@ -1,0 +1,17 @@
+"""Addresses of runs, jobs and attempts."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from web import attempts, job, jobs, run, runs
+
+urlpatterns = [
+    path("runs/", runs.index, name="runs"),
+    path("runs/<uuid:key>/", run.page, name="run"),
+    path("jobs/", jobs.index, name="jobs"),
+    path("jobs/<uuid:key>/", job.page, name="job"),
+    path("attempts/", attempts.index, name="attempts"),
+    path("attempts/<uuid:key>/", attempts.one, name="attempt"),
+    path("go/job/<str:cluster>/<str:job_id>", jobs.go, name="go-job"),
+]
