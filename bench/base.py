@@ -70,16 +70,16 @@ def rates(count: int, variants: dict[str, Callable[[], float]], repeats: int) ->
 
 
 @contextmanager
-def own_database() -> Iterator[None]:
-    """A database of its own on the running server, migrated by the owner, current until the block ends."""
+def own_database() -> Iterator[str]:
+    """A database of its own on the running server, migrated by the owner, current until the block ends. Its name."""
     original, name = connections["default"].settings_dict["NAME"], f"bench_{uuid.uuid4().hex[:12]}"
-    _admin(f"CREATE DATABASE {name}")
+    as_admin(f"CREATE DATABASE {name}")
     try:
-        _use(name)
+        use_database(name)
         call_command("migrate", verbosity=0, interactive=False)
-        yield
+        yield name
     finally:
-        _use(original)
+        use_database(original)
         _drop(name)
 
 
@@ -87,13 +87,14 @@ def _drop(name: str) -> None:
     """An autovacuum of the server may be in it for a moment; the owner of a database cannot end that one."""
     for _ in range(50):
         try:
-            return _admin(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+            return as_admin(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
         except (ProgrammingError, OperationalError):
             time.sleep(0.2)
-    return _admin(f"DROP DATABASE IF EXISTS {name}")
+    return as_admin(f"DROP DATABASE IF EXISTS {name}")
 
 
-def _admin(statement: str) -> None:
+def as_admin(statement: str) -> None:
+    """Run one statement as the owner, outside any of the databases that are made and dropped."""
     owner = connections["owner"]
     name = owner.settings_dict["NAME"]
     owner.close()
@@ -106,7 +107,8 @@ def _admin(statement: str) -> None:
         owner.settings_dict["NAME"] = name
 
 
-def _use(name: str) -> None:
+def use_database(name: str) -> None:
+    """Let every connection lead to this database of the server from now on."""
     for alias in connections:
         connections[alias].close()
         connections[alias].settings_dict["NAME"] = name
@@ -144,10 +146,11 @@ def empty_tables(names: list[str]) -> None:
 
 def environment() -> dict[str, str]:
     """Variables with which another process reaches this bench's database."""
-    return {"DATABASE_URL": _url("default"), "DATABASE_OWNER_URL": _url("owner")}
+    return {"DATABASE_URL": address("default"), "DATABASE_OWNER_URL": address("owner")}
 
 
-def _url(alias: str) -> str:
+def address(alias: str) -> str:
+    """postgresql:// address of one alias' present database."""
     params = connections[alias].get_connection_params()
     user, password = quote(params.get("user") or ""), quote(params.get("password") or "")
     host, port = quote(str(params.get("host") or ""), safe=""), params.get("port") or ""
@@ -158,7 +161,7 @@ def _url(alias: str) -> str:
 
 def dsn() -> str:
     """Address of this bench's database for psycopg and pgbench, as the application's role."""
-    return _url("default")
+    return address("default")
 
 
 def program(name: str) -> str | None:

@@ -63,6 +63,29 @@ def cloud_event(data: dict[str, Any], key: str, source: str = "slurmdbd:pod-a") 
     return msgspec.json.encode(said)
 
 
+def jobcomp(found: dict[str, Any]) -> bytes:
+    """An ended job as Slurm's jobcomp/elasticsearch posts it."""
+
+    def utc(name: str) -> str:
+        return datetime.fromtimestamp(found[name], UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+    gpus, cpus, nodes = found["gpus"], found["cpus"], found["nodes"]
+    said = {
+        "jobid": int(found["job_id"]), "username": found["user"], "user_id": 5000, "groupname": "users",
+        "group_id": 100, "@start": utc("start"), "@end": utc("end"), "elapsed": found["end"] - found["start"],
+        "partition": found["partition"], "alloc_node": "login01", "nodes": found["node_list"], "total_cpus": cpus,
+        "total_nodes": nodes, "derived_ec": "0:0", "exit_code": "0:0", "state": found["state"],
+        "cpu_hours": cpus * (found["end"] - found["start"]) / 3600, "het_job_id": 0, "het_job_offset": 0,
+        "@submit": utc("submit"), "@eligible": utc("eligible"), "@queue_wait": found["start"] - found["eligible"],
+        "work_dir": "/scratch", "cluster": found["cluster"], "qos": found["qos"], "ntasks": 0, "time_limit": 86_400,
+        "job_name": found.get("name", "train.sh"), "account": found["account"],
+        "tres_req": f"cpu={cpus},node={nodes},gres/gpu={gpus}",
+        "tres_alloc": f"cpu={cpus},node={nodes},billing={cpus},gres/gpu={gpus},gres/gpu:h100={gpus}",
+        "script": "#!/bin/sh\nsrun python train.py\n",
+    }  # fmt: skip
+    return msgspec.json.encode(said)
+
+
 def bodies(count: int, per_body: int, *, mixed: bool = False, tag: str = "a") -> list[bytes]:
     """NDJSON bodies of `per_body` events each."""
     events = [

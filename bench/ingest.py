@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -111,7 +111,7 @@ def _copy(rows: Sequence[Any]) -> float:
     return copy_into(TABLE, rows)
 
 
-def copy_into(table: str, rows: Sequence[Any]) -> float:
+def copy_into(table: str, rows: Iterable[Any]) -> float:
     """COPY rows in the log's columns; seconds from begin to commit."""
     with psycopg.connect(dsn()) as peer:
         peer.adapters.register_dumper(bytes, psycopg.types.string.BytesBinaryDumper)

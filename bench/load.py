@@ -6,7 +6,7 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 
@@ -60,6 +60,11 @@ def batches(port: int, requests: Sequence[bytes], clients: int = 4) -> Sent:
 
 def _exchange(peer: socket.socket, wanted: bytes) -> int:
     peer.sendall(wanted)
+    return _answer(peer)
+
+
+def _answer(peer: socket.socket) -> int:
+    """Status of the answer, which is read whole."""
     got = bytearray()
     while (whole := _length(got)) is None or len(got) < whole:
         piece = peer.recv(1 << 18)
@@ -84,22 +89,17 @@ def singles(port: int, requests: Iterator[bytes], clients: int = 8, seconds: flo
     begin = time.perf_counter()
     started: dict[int, float] = {}
     for _ in range(clients):
-        peer = socket.create_connection(("127.0.0.1", port))
-        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer = _line(port)
         chooser.register(peer, selectors.EVENT_READ)
         started[peer.fileno()] = time.perf_counter()
         peer.sendall(next(requests))
     open_peers, until = clients, begin + seconds
     while open_peers:
         for key, _ in chooser.select():
-            peer = key.fileobj
-            assert isinstance(peer, socket.socket)
-            got = peer.recv(65_536)
-            while (whole := _length(got)) is None or len(got) < whole:
-                got += peer.recv(65_536)
+            peer = key.fileobj  # type: ignore[assignment]  # all that were registered are sockets
+            status = _answer(peer)
             now = time.perf_counter()
             sent.times.append(now - started[key.fd])
-            status = int(got[9:12])
             sent.statuses[status] = sent.statuses.get(status, 0) + 1
             if now < until:
                 started[key.fd] = now
@@ -110,3 +110,60 @@ def singles(port: int, requests: Iterator[bytes], clients: int = 8, seconds: flo
                 open_peers -= 1
     sent.seconds = time.perf_counter() - begin
     return sent
+
+
+@dataclass
+class Paced:
+    """What came of a run at a set rate. sent, answered: instants by request (perf_counter); late: seconds behind."""
+
+    statuses: dict[int, int] = field(default_factory=dict)
+    sent: list[float] = field(default_factory=list)
+    answered: dict[int, float] = field(default_factory=dict)
+    late: float = 0.0
+
+    @property
+    def good(self) -> bool:
+        """Every answer said that the event was taken."""
+        return bool(self.statuses) and all(200 <= status < 300 for status in self.statuses)
+
+
+def paced(
+    port: int, requests: Sequence[bytes], per_second: float, accepted: Callable[[int], None], clients: int = 16
+) -> Paced:
+    """Send request n at n / per_second after the begin, whoever is slow; `accepted` is called with n at its answer.
+
+    A request waits for a free connection only when all are waiting for answers; `late` is the longest such wait.
+    """
+    chooser, found = selectors.DefaultSelector(), Paced()
+    free = [_line(port) for _ in range(clients)]
+    waiting: dict[socket.socket, int] = {}
+    begin, number = time.perf_counter(), 0
+    while number < len(requests) or waiting:
+        due = begin + number / per_second - time.perf_counter() if number < len(requests) else 1.0
+        if number < len(requests) and due <= 0 and free:
+            peer = free.pop()
+            chooser.register(peer, selectors.EVENT_READ)
+            waiting[peer] = number
+            found.late = max(found.late, -due)
+            found.sent.append(time.perf_counter())
+            peer.sendall(requests[number])
+            number += 1
+            continue
+        for key, _ in chooser.select(max(0.0, due) if free else 1.0):
+            peer = key.fileobj  # type: ignore[assignment]  # all that were registered are sockets
+            status = _answer(peer)
+            which = waiting.pop(peer)
+            found.answered[which] = time.perf_counter()
+            found.statuses[status] = found.statuses.get(status, 0) + 1
+            accepted(which)
+            chooser.unregister(peer)
+            free.append(peer)
+    for peer in free:
+        peer.close()
+    return found
+
+
+def _line(port: int) -> socket.socket:
+    peer = socket.create_connection(("127.0.0.1", port))
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return peer

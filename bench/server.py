@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from django.conf import settings
@@ -24,28 +24,44 @@ def running(workers: int = 2, application: str = "bench.site:application") -> It
     """Gives (port, process id). Its home is a folder of its own, so that no worker of the site is woken."""
     port = _free_port()
     command, *_ = serve._commands("127.0.0.1", port, workers)
-    with tempfile.TemporaryDirectory(prefix="hallbook-bench-") as home:
+    with _process([*command[:-1], application], port) as pid:
+        yield port, pid
+
+
+@contextmanager
+def serving() -> Iterator[tuple[int, int]]:
+    """All of `manage.py serve`, web, worker, beat and broker, over this bench's database. (port, process id)."""
+    port = _free_port()
+    with _process([sys.executable, "manage.py", "serve", "--port", str(port)], port) as pid:
+        yield port, pid
+
+
+@contextmanager
+def _process(command: list[str], port: int) -> Iterator[int]:
+    with tempfile.TemporaryDirectory(prefix="hallbook-bench-", ignore_cleanup_errors=True) as home:
         env = {
             **os.environ, **environment(), "HALLBOOK_HOME": home, "PYTHONPATH": str(settings.BASE_DIR),
             "DJANGO_SETTINGS_MODULE": "config.settings",
         }  # fmt: skip
         process = subprocess.Popen(
-            [*command[:-1], application],
-            env=env,
-            cwd=settings.BASE_DIR,
-            start_new_session=True,
-            preexec_fn=serve._die_with_parent,
+            command, env=env, cwd=settings.BASE_DIR, start_new_session=True, preexec_fn=serve._die_with_parent
         )
         try:
             _wait(process, port)
-            yield port, process.pid
+            yield process.pid
         finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()  # `serve` ends its own processes
+    try:
+        process.wait(15)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _free_port() -> int:
@@ -69,11 +85,11 @@ def _wait(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time so far of a process and its children (Linux), 0 where that is not told."""
+    """Processor time so far of a process and all below it (Linux), 0 where that is not told."""
     if sys.platform != "linux":
         return 0.0
     ticks = os.sysconf("SC_CLK_TCK")
-    return sum(_ticks(Path(f"/proc/{each}/stat")) for each in [pid, *_children(pid)]) / ticks
+    return sum(_ticks(Path(f"/proc/{each}/stat")) for each in _family(pid)) / ticks
 
 
 def _ticks(stat: Path) -> int:
@@ -84,9 +100,10 @@ def _ticks(stat: Path) -> int:
     return int(fields[11]) + int(fields[12])
 
 
-def _children(pid: int) -> list[int]:
+def _family(pid: int) -> list[int]:
+    """A process and all below it."""
     try:
-        found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        below = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
-        return []
-    return [int(each) for each in found]
+        return [pid]
+    return [pid, *(each for child in below for each in _family(int(child)))]

@@ -17,21 +17,11 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import OperationalError, connections
 
+from bench.base import address as url
+from bench.base import as_admin as _admin
+from bench.base import use_database as _use
+
 TEMPLATE = f"test_hallbook_{os.getpid()}"
-
-
-def _admin(statement: str) -> None:
-    """Run one statement outside any of the databases that are made and dropped."""
-    owner = connections["owner"]
-    name = owner.settings_dict["NAME"]
-    owner.close()
-    owner.settings_dict["NAME"] = "postgres"
-    try:
-        with owner.cursor() as cursor:
-            cursor.execute(statement)
-    finally:
-        owner.close()
-        owner.settings_dict["NAME"] = name
 
 
 def _drop(name: str) -> None:
@@ -40,12 +30,6 @@ def _drop(name: str) -> None:
         _admin(f"DROP DATABASE {name}")
     except OperationalError:  # a process of the test is still connected
         _admin(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-def _use(name: str) -> None:
-    for alias in connections:
-        connections[alias].close()
-        connections[alias].settings_dict["NAME"] = name
 
 
 @pytest.fixture(scope="session")
@@ -86,18 +70,6 @@ def environment() -> dict[str, str]:
     for alias, variable in (("default", "DATABASE_URL"), ("owner", "DATABASE_OWNER_URL")):
         found[variable] = url(alias)
     return found
-
-
-def url(alias: str) -> str:
-    """postgresql:// address of one alias' present database."""
-    from urllib.parse import quote
-
-    connection = connections[alias]
-    params = connection.get_connection_params()
-    user, password = quote(params.get("user", "")), quote(params.get("password", "") or "")
-    host, port = quote(str(params.get("host", "")), safe=""), params.get("port", "")
-    login = f"{user}:{password}" if password else user
-    return f"postgresql://{login}@{host}{f':{port}' if port else ''}/{connection.settings_dict['NAME']}"
 
 
 @pytest.fixture
