@@ -49,7 +49,8 @@ class Association:
 class Standing:
     """One row of `sshare -l`. fairshare, rank: of users only, rank 1 is served first.
 
-    norm_usage: None of root. level_fs: None where Slurm shows none (`parent` shares, root, or classic). usage: raw, whole billing-seconds.
+    norm_usage: None of root. level_fs: None where Slurm shows none (`parent` shares, root, or classic). usage: raw,
+    whole billing-seconds.
     """
 
     account: str

@@ -4,8 +4,8 @@ An attempt: the first rank comes, then the others (the gang is ready), then a st
 something stops them. Every hour a state is saved: steps stand still for a minute, and the save is whole some minutes
 later. Now and then steps wait for data. What stops them is noticed sooner or later, and taking down takes a while.
 
-Programs of some teams tell nothing. Everything hangs on (seed, job, attempt) and on what was saved before. In 90 days of
-a pod some 90 attempts tell about 61,000 events, most of them progress.
+Programs of some teams tell nothing. Everything hangs on (seed, job, attempt) and on what was saved before. In 90 days
+of a pod some 90 attempts tell about 61,000 events, most of them progress.
 """
 
 from __future__ import annotations
