@@ -221,7 +221,8 @@ class Clock:
             held = _cut(Held(piece.start, piece.end, rate), *between)
             if held.end is None or held.start < held.end:
                 plain.append(held)
-                charged.append(_cut(Held(one.charged_from(piece), piece.end, rate), *between))
+                again = piece.began is not None
+                charged.append(_cut(Held(one.charged_from(piece), piece.end, rate), *between) if again else held)
         return Use(one.use(charged, at), round(undecayed_usage(plain, at)))
 
 

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from events import queries as log
 from events.access import Scope
-from events.reports import BadParameter, instant
+from events.reports import BadParameter, Row, instant
 from fleet.queries import Site, site
 from jobs import queries_fairshare as queries
 from jobs.queries import scope_of
@@ -101,18 +101,26 @@ def _page(scope: Scope, here: Site, asked: Asked, cut: datetime) -> dict[str, An
 def _figs(found: Seen, account: str) -> list[Figure]:
     row = next(row for row in found.rows if row["account"] == account and not row["user"])
     ranks = [one["rank"] for one in found.rows if one["account"] == account and one["rank"]]
-    level = row["level_fs"]
-    told = "as much as its share" if level == 1 else "less than its share" if level is None or level > 1 else (
-        "more than its share")  # fmt: skip
     best = Figure("Best rank of its users", str(min(ranks)), "", f"of {len(ranks)} users of {account}") if ranks else (
         Figure("Best rank of its users", "—", "", "it has no users of its own"))  # fmt: skip
     return [
-        Figure("Level", "∞" if level is None else f"{level:.3f}", "", f"{account} used {told}"),
+        _level(found, row),
         Figure("Share", f"{row['norm_shares']:.3f}", "", f"of its level; use is {row['effective_usage']:.3f} of it"),
         best,
         Figure("Decayed use", figures.key_hours(int(row["decayed_seconds"])), "billing-h", "what priority counts"),
         Figure("Undecayed use", figures.key_hours(row["undecayed_seconds"]), "billing-h", "what budgets count"),
     ]  # fmt: skip
+
+
+def _level(found: Seen, row: Row) -> Figure:
+    """The level of an account in one figure; the classic algorithm has none."""
+    if found.config.algorithm == "classic" or row["shares"] is None:
+        return Figure("Level", "—", "", "it takes the share above it" if row["shares"] is None else "Fair Tree has it")
+    level, name = row["level_fs"], row["account"]
+    if level is None:
+        return Figure("Level", "∞", "", f"{name} used nothing")
+    told = "as much as" if level == 1 else "less than" if level > 1 else "more than"
+    return Figure("Level", f"{level:.3f}", "", f"{name} used {told} its share")
 
 
 def _gap(gap: dict[str, Any]) -> str:

@@ -22,8 +22,10 @@ def part(value: float | None) -> Cell:
     return absent("—") if value is None else number(f"{value:.3f}", zero=value == 0)
 
 
-def level(row: Row) -> Cell:
-    """Level fair share; where nothing was used it has no limit."""
+def level(row: Row, *, classic: bool) -> Cell:
+    """Level fair share; where nothing was used it has no limit. The classic algorithm has no levels."""
+    if classic:
+        return absent("—")
     if row["level_fs"] is not None:
         return number(f"{row['level_fs']:.3f}", zero=row["level_fs"] == 0)
     return number("∞") if row["shares"] is not None and row["effective_usage"] == 0 else absent("—")
@@ -35,7 +37,8 @@ def accounts(found: Seen, own: frozenset[str], tools: Sequence[Link]) -> Table:
     depths = _depths(rows)
     heads = [Head("Account"), Head("Project"), *(Head(text, "n") for text in (
         "Shares", "Share", "Use", "Level", "Decayed billing-h", "Undecayed billing-h"))]  # fmt: skip
-    cells = [_account(row, depths[row["account"]], marked=row["account"] in own) for row in rows]
+    classic = found.config.algorithm == "classic"
+    cells = [_account(row, depths[row["account"]], classic=classic, marked=row["account"] in own) for row in rows]
     caption = f"{found.rule}. {LEVEL} Accounts hold what is below them, so their use overlaps."
     return Table("accounts", "Accounts", caption, heads, cells, (), tools)
 
@@ -47,7 +50,7 @@ def standing_of(found: Seen, tools: Sequence[Link]) -> Table:
     return Table("fairshare", "Fair share", caption, whole.heads, whole.rows, (), whole.tools)
 
 
-def _account(row: Row, depth: int, *, marked: bool) -> list[Cell]:
+def _account(row: Row, depth: int, *, classic: bool, marked: bool) -> list[Cell]:
     project = row["project"] or ""
     name = "all other accounts" if row["account"] == OTHERS else row["account"]
     shares = absent("—") if row["norm_shares"] is None or row["account"] == "root" else (
@@ -59,7 +62,7 @@ def _account(row: Row, depth: int, *, marked: bool) -> list[Cell]:
         Cell(project, href=project_address(project)) if project else Cell(""),
         shares, absent("—") if root else part(row["norm_shares"]),
         absent("—") if root else part(used),
-        level(row) if row["account"] not in ("root", OTHERS) else absent("—"),
+        level(row, classic=classic or row["account"] in ("root", OTHERS)),
         billing_hours(row["decayed_seconds"]), billing_hours(row["undecayed_seconds"]),
     ]  # fmt: skip
 
@@ -78,13 +81,14 @@ def _depths(rows: Sequence[Row]) -> dict[str, int]:
 
 def users(found: Seen, tools: Sequence[Link]) -> Table:
     """Users in the order in which their jobs are served."""
+    classic = found.config.algorithm == "classic"
     rows = sorted((row for row in found.rows if row["user"]),
                   key=lambda row: (row["rank"] or 0, row["account"], row["user"]))  # fmt: skip
     heads = [Head("User"), Head("Account"), *(Head(text, "n") for text in (
         "Share", "Use", "Level", "Factor", "Rank", "Decayed billing-h", "Undecayed billing-h"))]  # fmt: skip
     cells = [[
         Cell(row["user"], tag=row["partition"]), Cell(row["account"]), part(row["norm_shares"]),
-        part(row["effective_usage"]), level(row), number(f"{row['factor']:.3f}"), count(row["rank"]),
+        part(row["effective_usage"]), level(row, classic=classic), number(f"{row['factor']:.3f}"), count(row["rank"]),
         billing_hours(row["decayed_seconds"]), billing_hours(row["undecayed_seconds"]),
     ] for row in rows]  # fmt: skip
     caption = ("Share and use are of the user's account. Rank 1 is served first; equal ranks are tied. Decayed use "

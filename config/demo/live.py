@@ -96,7 +96,6 @@ class Teller:
         if lines:
             yield "sacct-text", "\n".join(("|".join(COLUMNS), *lines, "")).encode()
 
-
     def _programs(self, now: int) -> Iterator[tuple[str, bytes]]:
         """What training programs told since they were last listened to, each event once."""
         told = events_of(self._world.programs(now), self._polled - LISTENED, now)

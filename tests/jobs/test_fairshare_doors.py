@@ -331,3 +331,47 @@ def test_the_page_asks_the_same_number_of_questions_whatever_there_is() -> None:
              *(job(f"{number}-{n}", start + n, start + n + DAY, account=f"more{n}", user=f"p{n}", **gpus(1))
                for n in range(20)))  # fmt: skip
     assert counts[0] == counts[1] <= 32
+
+
+def test_the_classic_algorithm_by_hand() -> None:
+    """Ada: S = 0.8 x 0.75 x 0.5 = 0.3; U of vision 0.4 + (0.6 - 0.4) x 0.75 = 0.55, of her 0.3 + (0.55 - 0.3) x 0.5 =
+    0.425; 2^-(0.425 / 0.3) = 0.374577, dampened by 2 its root. Dan: S = 0.2, U = 0.4: 0.25."""
+    classic: dict[str, Any] = {"algorithm": "classic", "calc_period_seconds": 1, "weights": ("*=gpu:1000",)}
+    tell(FairshareConfigured("pod-a", "2026-01-01", 0, **classic))
+    rows = {row["user"]: row for row in ask("fairshare", *WINDOW, "user", cut=NOON).rows}
+    assert (rows["ada"]["factor"], rows["dan"]["factor"], rows["ada"]["level_fs"]) == (0.374577, 0.25, None)
+    html = html_of(signed_in(person("root", admin=True)), "/fairshare/?at=2026-03-10T12:00:00Z")
+    assert {row[0]: row[4] for row in table(html, "Accounts")}["vision"] == "0.550"
+    tell(FairshareConfigured("pod-a", "2026-01-01", 0, dampening=2, **classic))
+    rows = {row["user"]: row for row in ask("fairshare", *WINDOW, "user", cut=NOON).rows}
+    assert (rows["ada"]["factor"], rows["dan"]["factor"]) == (0.612027, 0.5)
+
+
+def test_shares_of_one_partition_take_the_use_in_it() -> None:
+    """Ada ran 300 h in train; with shares in debug besides, 5 h there count for those."""
+    debug = AssociationReported(cluster="pod-a", account="vision", user="ada", partition="debug", shares=2)
+    start = at("2026-03-09 00:00")
+    tell(debug, job("d", start, start + 5 * HOUR, account="vision", user="ada", partition="debug", **gpus(1)))
+    lines = {
+        line.member[:3]: line for line in standing("pod-a", datetime.fromtimestamp(at("2026-12-31 00:00"), UTC)).lines
+    }
+    assert lines["vision", "ada", ""].standing.usage == 300 * HOUR
+    assert lines["vision", "ada", "debug"].standing.usage == 5 * HOUR
+    assert lines["vision", "ada", "debug"].standing.norm_shares == 0.5
+    assert lines["vision", "", ""].standing.usage == 405 * HOUR
+
+
+def test_parent_shares_and_users_without_shares() -> None:
+    """Speech hands its user on to lab's level; erik of vision has no shares: his hour is vision's own."""
+    start = at("2026-03-09 00:00")
+    handed = AssociationReported(cluster="pod-a", account="speech", parent="lab", shares_of_parent=True)
+    said = [handed, job("e", start, start + HOUR, account="vision", user="erik", **gpus(1))]
+    tell(*said)
+    late = datetime.fromtimestamp(at("2026-12-31 00:00"), UTC)
+    found = queries.seen(Scope.everything(), "pod-a", late)
+    rows = {(row["account"], row["user"]): row for row in found.rows}
+    assert rows["vision", ""]["usage"] == 401 * HOUR
+    assert rows["vision", "ben"]["effective_usage"] == round(100 / 401, 6)
+    assert (rows["speech", ""]["shares"], rows["speech", ""]["level_fs"]) == (None, None)
+    assert rows["speech", "cy"]["norm_shares"] == 0.25  # 1 of vision's 3 and cy's 1
+    assert found.gaps == []
