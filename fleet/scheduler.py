@@ -67,12 +67,20 @@ class Fault(msgspec.Struct, gc=False):
     source: Any = None
 
 
-class Document(msgspec.Struct, gc=False):
-    """An answer, its records as they were sent."""
+class _Answer(msgspec.Struct, gc=False):
+    """An answer as it is decoded: one without a list of jobs is none, whatever its status says."""
 
-    jobs: list[msgspec.Raw] = []
+    jobs: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
     meta: msgspec.Raw = msgspec.Raw(b"{}")
     errors: list[Fault] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """An answer, its records as they were sent."""
+
+    jobs: list[msgspec.Raw]
+    meta: msgspec.Raw
 
 
 class _Named(msgspec.Struct, gc=False):
@@ -83,7 +91,7 @@ class _Paths(msgspec.Struct, gc=False):
     paths: dict[str, msgspec.Raw]
 
 
-_document: Final = msgspec.json.Decoder(Document)
+_document: Final = msgspec.json.Decoder(_Answer)
 
 
 def check_url(url: str) -> str:
@@ -224,13 +232,20 @@ def read_document(body: bytes) -> Document:
     faults = [fault for fault in found.errors if fault.error_number != _NOTHING_FOUND]
     if faults:
         raise Trouble(_faults(faults))
-    return found
+    if found.jobs is msgspec.UNSET:
+        if found.errors:  # no record in the window
+            return Document([], found.meta)
+        raise Trouble("its answer holds no list of jobs")
+    return Document(found.jobs, found.meta)
 
 
 def cluster_of(document: Document) -> str:
     """The cluster that an answer's records name; empty where they name none."""
-    for record in document.jobs[:1]:
-        named = msgspec.json.decode(record, type=_Named).cluster
+    for record in document.jobs:
+        try:
+            named = msgspec.json.decode(record, type=_Named).cluster
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue  # no record of a job: the adapter refuses it by its place
         return named if isinstance(named, str) else ""
     return ""
 

@@ -17,6 +17,7 @@ times in each: 28 kB a job for as long as deliveries are kept, and on disk, comp
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,8 +26,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 
+from events.append import LogBusy
 from events.deliveries import ADAPTERS, accept_delivery, overloaded
 from fleet.actions import BadSource, read_token
 from fleet.models import Source
@@ -37,6 +39,7 @@ from jobs.seen import note_poll, running_of
 
 __all__ = ["DEEP_EVERY", "OVERLAP", "Busy", "Pulled", "pull"]
 
+log = logging.getLogger("hallbook.tasks")
 OVERLAP: Final = timedelta(seconds=120)
 DEEP_EVERY: Final = timedelta(minutes=10)
 TRAIL: Final = timedelta(hours=1)
@@ -114,6 +117,12 @@ class _Pull:
                 self._try(self._account)
         except Trouble as trouble:
             self.done.troubles.append(str(trouble))
+        except (DatabaseError, LogBusy):
+            raise
+        except Exception as error:
+            # Whatever a scheduler sends, the source says that it failed and is asked less often.
+            log.exception("the pull of %s failed", self.source.name)
+            self.done.troubles.append(f"its answer could not be worked on ({type(error).__name__})")
         self._settle(begun)
         return self.done
 
@@ -276,7 +285,8 @@ class _Pull:
         source, ended = self.source, self.clock()
         source.last_try, source.pulls = begun, source.pulls + 1
         if self.done.troubles:
-            source.last_error, source.last_error_at = "; ".join(self.done.troubles)[:2000], ended
+            said = "; ".join(self.done.troubles).replace("\0", "\ufffd")
+            source.last_error, source.last_error_at = said[:2000], ended
             source.failures = min(source.failures + 1, 30)
         else:
             source.last_success, source.failures = ended, 0

@@ -230,7 +230,7 @@ def _position(known: str) -> tuple[int | None, datetime]:
         found = reports.parse("usage", zone=site().zone, start=A_DAY[0], end=A_DAY[1], as_known_at=known.strip())
     except BadParameter as bad:
         raise Wrong(bad.name, f"{bad.text[:1].upper()}{bad.text[1:]}.") from None
-    return found.as_known_at, found.cut_at
+    return found.as_known_at, min(found.cut_at, datetime.now(UTC))  # nothing is known of a later moment
 
 
 def _read(scope: Scope, there: Shelf, asked: Asked, cut: datetime, position: int | None) -> Book:

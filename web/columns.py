@@ -66,7 +66,8 @@ def address(name: str, **query: Any) -> str:
 def state(row: Any, found: Sequence[Mark] = ()) -> Cell:
     """The state of a run, job or attempt with its marks."""
     shown = states.of(row.state)
-    return Cell(shown.word, "w", state=shown.css, marks=found)
+    why = getattr(row, "reason", "") if row.state == "PENDING" else ""
+    return Cell(shown.word, "w", state=shown.css, marks=found, note="" if why == "None" else why)
 
 
 def marks(row: Any) -> list[Mark]:

@@ -93,7 +93,8 @@ def home(request: HttpRequest) -> HttpResponse:
         span = now_.use_span(scope)
         context = _page(_read(scope, here, cut, span)) if span else {"nothing": _nothing(scope, as_of)}
         ends = looseends.found(scope, here, as_of, cut)
-    context = {**frame(request, "home", as_of, here), **context, "ends": ends, "project": None, "live": True}
+    context = {**frame(request, "home", as_of, here), **context, "ends": ends, "all": scope.projects is None,
+               "project": None, "live": True}  # fmt: skip
     return render(request, "web/home.html", context)
 
 

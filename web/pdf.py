@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from threading import Semaphore
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
@@ -24,6 +25,11 @@ __all__ = ["project_pdf", "projects_pdf"]
 PAPERS: Final = ("a4", "letter")
 FONTS: Final = Path(__file__).parent / "fonts"
 CHART_WIDTH: Final = 640
+MOST_DAYS: Final = 1100
+"""Days of a document: three years. Laying out twenty took nine seconds of a whole core."""
+PATIENCE_SECONDS: Final = 1.0
+_making: Final = Semaphore(1)
+"""One document at a time in a process; whoever comes meanwhile is told so, and holds no thread."""
 MISSING: Final = (ImportError, OSError)
 """What importing the layout raises where its system library is missing."""
 
@@ -45,9 +51,27 @@ def _usage(request: HttpRequest, code: str) -> HttpResponse:
         paper = request.GET.get("paper", "a4").lower()
         if paper not in PAPERS:
             raise Wrong("paper", f"Choose the paper: {', '.join(PAPERS)}.")
-        found = read_book(request, code)
+        if not _making.acquire(timeout=PATIENCE_SECONDS):
+            return _busy(request)
+        try:
+            return _document(request, code, paper)
+        finally:
+            _making.release()
     except Wrong as wrong:
         return render(request, "web/refused.html", {"text": wrong.text}, status=400)
+
+
+def _busy(request: HttpRequest) -> HttpResponse:
+    text = "Another document is being made. Ask again in a few seconds."
+    response = render(request, "web/refused.html", {"text": text}, status=503)
+    response["Retry-After"] = "10"
+    return response
+
+
+def _document(request: HttpRequest, code: str, paper: str) -> HttpResponse:
+    found = read_book(request, code)
+    if found.asked.days.number > MOST_DAYS:
+        raise Wrong("to", f"A document holds at most {MOST_DAYS} days; choose fewer, or take the CSV or XLSX.")
     made = _made(render_to_string("pdf/usage.html", _context(found)), paper, request.build_absolute_uri())
     if made is None:
         text = "This machine lacks Pango, which lays documents out. Install it (Debian: libpangoft2-1.0-0), then again."

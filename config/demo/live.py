@@ -32,7 +32,7 @@ __all__ = ["Teller", "going_on"]
 
 POLL: Final = 20
 """Seconds between two looks of `sacct`."""
-CHECK: Final = 15
+CHECK: Final = 30
 """Seconds between two checks of the cluster."""
 MOST_CHECK: Final = 70
 """Seconds of the longest check."""

@@ -27,14 +27,16 @@ from config.demo.truth import Truth
 from config.demo.world import World, midnight
 from events import deliveries, projector
 from events.actions import say
-from events.adapters import cloudevents
-from events.intake import Intake
+from events.adapters import Draft, cloudevents
+from events.intake import Intake, now_us
+from events.types.accounts import AssociationReported
 from events.types.clusters import ClusterDeclared
+from jobs import accounts
 
 __all__ = ["VERSION", "Plan", "deliver", "known_plan", "last_recorded", "load"]
 
 ACTOR: Final = "demo"
-VERSION: Final = 2
+VERSION: Final = 3
 """Raised when the same seed gives another world: books of an older one are shown, but not gone on with."""
 POSTED: Final = 2 * 86_400
 """Seconds before the end of the history of which jobcomp and prologs tell too, with the GPUs of each node."""
@@ -101,6 +103,7 @@ def load(plan: Plan, world: World, until: int, *, stdout: Any, stderr: Any, step
     for type_, data in people.statements(plan.begin):
         said = hashlib.sha256(repr(data).encode()).hexdigest()[:16]
         say(data, type_=type_, actor=ACTOR, key=f"{plan.key}/{type_}/{said}")
+    accounts.report([_association(index, data) for index, data in enumerate(people.associations())], complete=False)
     truth = world.run(until)
     step(f"simulated {len(truth.known())} jobs on {world.hall.gpus} GPUs since {plan.begin}")
     path = write(world, truth)
@@ -117,6 +120,10 @@ def load(plan: Plan, world: World, until: int, *, stdout: Any, stderr: Any, step
     projector.catch_up()
     step("imported and projected")
     return truth
+
+
+def _association(index: int, data: AssociationReported) -> Draft:
+    return Draft("association.reported", data, f"{data.account}/{data.user or ''}", now_us(), index)
 
 
 def write(world: World, truth: Truth) -> Path:

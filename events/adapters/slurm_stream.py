@@ -73,6 +73,8 @@ class _Scanner:
                 if self._more():
                     continue
                 raise _Broken(f"this is no JSON, or was cut short: {error}") from None
+            except ValueError as error:  # a number of thousands of digits
+                raise _Broken(f"a value that cannot be read begins here: {error}") from None
             # A number at the end of a piece may go on in the next one.
             if end == len(self._text) and self._more():
                 continue
@@ -108,6 +110,8 @@ class _Reading:
     def items(self) -> Iterator[Draft | Refusal]:
         try:
             yield from self._members()
+            if self._scanner.peek():
+                raise _Broken("text follows behind the document; import one document at a time")
         except _Broken as error:
             place = f"/jobs/{self._count}" if self._found else ""
             yield refusal(self._count, place, "malformed", f"{error}; {_EXPECTED}", self._scanner.head())

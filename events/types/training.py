@@ -39,7 +39,7 @@ class RunDeclared(EventStruct, frozen=True):
 
     cluster: Name
     job_id: Name
-    run: Name
+    run: Annotated[str, Meta(min_length=1, max_length=160, pattern=r"^[^/\x00-\x1f]*[^/\x00-\x20][^/\x00-\x1f]*$")]
 
 
 @event("gang.ready", stream=_training)

@@ -37,7 +37,8 @@ held AS (
     SELECT run, gpus, nodes,
            greatest(0, extract(epoch FROM least(until, to_at) - greatest(start_at, from_at)))::bigint AS seconds,
            (opening AND start_at >= from_at)
-               OR (from_at = %(start)s AND until > from_at AND (start_at < from_at OR NOT opening)) AS counts
+               OR (from_at = %(start)s AND until > from_at
+                   AND (start_at < from_at OR (start_at = from_at AND NOT opening))) AS counts
     FROM held
 )
 SELECT u.run, CASE WHEN r.named THEN r.name ELSE j.cluster || '/' || j.job_id END, r.user_id, r.state, u.gpus,

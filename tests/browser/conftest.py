@@ -23,11 +23,13 @@ from events import deliveries, projector, queries
 from events.access import Scope
 from events.adapters import Draft, Refusal
 from events.intake import Intake
+from events.types.accounts import AssociationReported
 from events.types.jobs import JobReported
+from events.types.shares import FairshareConfigured
 from jobs.queries import attempts, jobs, runs
 from tests.api.clouds import STRUCTURED, cloud
 from tests.conftest import environment
-from tests.hand import own_database
+from tests.hand import own_database, tell
 from tests.web.books import PASSWORD, at, book, declare, job, person
 
 ROOT = Path(__file__).parent.parent.parent
@@ -125,6 +127,11 @@ def _sightings() -> None:
         told = {"submit": at("2026-10-20 07:00"), "account": "vision", "user": "u1", "run": "vit-22b", **fields}
         data = JobReported(cluster="pod-a", job_id="90417", state=state, **told)  # type: ignore[arg-type]
         Intake(source, "token:t").take([Draft("job.reported", data, "90417", at(when) * 1_000_000, 0)])
+    tell(
+        AssociationReported("pod-a", "vision", parent="root", shares=60),
+        AssociationReported("pod-a", "speech", parent="root", shares=40),
+        FairshareConfigured("pod-a", "2026-01-01", 604_800, mode="continuous", weights=("*=gpu:1000",)),
+    )
     refused = Refusal(0, "/data/gpus", "invalid", "expected an integer", '{"data": {"gpus": "x"}}', "jobcomp:pod-a")
     Intake("jobcomp:pod-a", "token:t").reject([refused])
     for number in range(4):
@@ -144,8 +151,8 @@ def _paths() -> tuple[tuple[str, ...], tuple[str, ...]]:
     run, attempt = runs(everything).get(id=one.run), attempts(everything).filter(job=one.id).first()
     refused, kept = queries.rejections(everything)[0], queries.deliveries(everything)[0]
     both = (
-        "/", "/projects/", "/projects/vision/", "/runs/", "/runs/?state=none", f"/runs/{run.id}/", "/jobs/",
-        f"/jobs/{one.id}/", "/attempts/", f"/attempts/{attempt.id}/", "/jobs/?colour=red", "/nowhere/",
+        "/", "/projects/", "/projects/vision/", "/fairshare/", "/runs/", "/runs/?state=none", f"/runs/{run.id}/",
+        "/jobs/", f"/jobs/{one.id}/", "/attempts/", f"/attempts/{attempt.id}/", "/jobs/?colour=red", "/nowhere/",
         f"/streams/{one.stream}/", "/search", "/search?q=vi&all=1", "/search?q=nothing",
     )  # fmt: skip
     staff = (

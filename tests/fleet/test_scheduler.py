@@ -114,6 +114,16 @@ def test_what_is_no_document_is_told(body: bytes) -> None:
         read_document(body)
 
 
+def test_an_answer_without_a_list_of_jobs_is_no_empty_list() -> None:
+    """It would look as if every job had vanished."""
+    with pytest.raises(Trouble, match="no list of jobs"):
+        read_document(b"{}")
+
+
+def test_a_record_that_is_none_does_not_hide_the_cluster_of_the_others() -> None:
+    assert cluster_of(read_document(b'{"jobs": [1, null, "x", [], {"cluster": "pod-b"}]}')) == "pod-b"
+
+
 def test_a_redirect_is_not_followed(fake: Fake) -> None:
     with serving() as other:
         fake.moved = f"{other.url}/slurm/v0.0.38/jobs"

@@ -245,6 +245,24 @@ def test_each_part_fails_alone_and_is_told(fake: Fake, token: Path) -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(
+    "junk", [b'{"jobs":[1,2,null,"x",[]]}', b'{"jobs":[{"cluster":"a\\u0000b"}]}', b'{"jobs":[{"job_id":{}}]}', b"{}"]
+)
+def test_whatever_it_answers_the_pull_is_settled_and_taken_for_a_failure_or_refused(
+    fake: Fake, token: Path, junk: bytes
+) -> None:
+    """A pull that is not settled would be tried again every second."""
+    added(fake, token, accounting=False)
+    fake.answers["/slurm/"] = (200, junk)
+    done = asked()
+    source = Source.objects.get(name="a")
+    assert source.last_try == when(CAPTURED)
+    assert bool(done.troubles) == bool(source.failures)
+    assert done.troubles or Rejection.objects.exists()
+    assert "\0" not in source.last_error
+
+
+@pytest.mark.django_db
 def test_an_upgrade_of_slurm_is_followed(fake: Fake, token: Path) -> None:
     added(fake, token)
     asked()

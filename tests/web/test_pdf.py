@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 
 from tests.web.books import book, declare, job, person, signed_in
+from web import pdf
 from web.paper import OnlyOurs, lay_out
 
 OCTOBER = "from=2026-10-01&to=2026-10-31"
@@ -127,6 +128,21 @@ def test_what_is_asked_wrongly_is_told(admin: Client) -> None:
         assert answer.status_code == 400
         assert word in answer.content.decode()
     assert admin.get("/projects/nobody/usage.pdf").status_code == 404
+
+
+def test_a_document_is_bounded_in_days_and_one_at_a_time(admin: Client, monkeypatch: Any) -> None:
+    fill()
+    long = admin.get("/projects/atlas/usage.pdf?from=2006-11-30&to=2026-11-29")
+    assert long.status_code == 400
+    assert "at most 1100 days" in long.content.decode()
+    monkeypatch.setattr(pdf, "PATIENCE_SECONDS", 0.01)
+    assert pdf._making.acquire()
+    try:
+        busy = admin.get(f"/projects/atlas/usage.pdf?{OCTOBER}")
+    finally:
+        pdf._making.release()
+    assert (busy.status_code, busy["Retry-After"]) == (503, "10")
+    assert admin.get(f"/projects/atlas/usage.pdf?{OCTOBER}").status_code == 200
 
 
 def test_without_pango_it_is_said_what_to_install(admin: Client, monkeypatch: Any) -> None:

@@ -11,7 +11,7 @@ from django.test import Client
 from events import actions, projector
 from events.queries import head_position
 from events.types.projects import AccountMapped
-from tests.web.books import book, declare, job, person, signed_in
+from tests.web.books import at, book, declare, job, person, signed_in
 from tests.web.pages import html_of, main_of, table, words
 
 ATLAS = "/projects/atlas/?from=2026-10-01&to=2026-10-31"
@@ -147,3 +147,17 @@ def test_every_link_of_a_page_leads_somewhere(admin: Client) -> None:
         response = admin.get(link)
         assert response.status_code == 200, link
         assert b"".join(response) if response.streaming else response.content
+
+
+def test_an_attempt_that_was_resized_inside_the_range_counts_once(admin: Client) -> None:
+    """16 GPUs for an hour, then 8 for two: 32 GPU-hours of one attempt, on the tile as in the table of runs."""
+    declare("atlas")
+    shrunk = at("2026-10-10 09:00")
+    book(
+        job("atlas", "2026-10-10 08:00", 1, 16, job_id="900", state="RESIZING", record=1),
+        job("atlas", "2026-10-10 08:00", 3, 8, job_id="900", record=2, submit=shrunk, eligible=shrunk),
+    )
+    read = main_of(html_of(admin, ATLAS))
+    assert "GPU-hours used 32.0" in read
+    assert "1 attempt ran" in read or "1 attempts ran" in read
+    assert "1 run 1 32.0 100.00" in read

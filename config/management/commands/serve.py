@@ -6,9 +6,11 @@ import contextlib
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,16 +43,24 @@ class Command(BaseCommand):
         prepare()
         _check_port(options["host"], options["port"])
         bundle()  # made once, so that the first page does not wait for it
-        self.stdout.write(f"Hallbook serves on http://{options['host']}:{options['port']}/ (stop with Ctrl-C)")
+        address = f"http://{options['host']}:{options['port']}/"
+
+        def answers() -> None:
+            self.stdout.write(f"Hallbook serves on {address} (stop with Ctrl-C)")
+            self.stdout.flush()
+
+        self.stdout.write(f"Hallbook starts on {address}")
         self.stdout.flush()
-        code = run(options["host"], options["port"], options["workers"], options["threads"])
+        code = run(options["host"], options["port"], options["workers"], options["threads"], answers=answers)
         connections.close_all()
         if code:
             raise CommandError("the web process ended by itself; its last lines are above", returncode=1)
 
 
-def run(host: str, port: int, workers: int, threads: int = 4) -> int:
+def run(host: str, port: int, workers: int, threads: int = 4, *, answers: Callable[[], object] = lambda: None) -> int:
     """Run web, worker and beat; 0 after a signal, 1 when the web process ended by itself.
+
+    answers: called once the port takes connections, so that nobody is told too early.
 
     A worker or beat that ends (a broken broker, kill -9) is started again: nothing is lost meanwhile.
     """
@@ -59,14 +69,25 @@ def run(host: str, port: int, workers: int, threads: int = 4) -> int:
         signal.signal(number, lambda seen, _frame: stopped.append(seen))
     web, *others = _commands(host, port, workers, threads)
     processes = [_start(web), *(_start(command) for command in others)]
-    due = time.monotonic()
+    due, told = time.monotonic(), False
     while not stopped and processes[0].poll() is None:
         time.sleep(0.1)
+        if not told and _answers(host, port):
+            told = True
+            answers()
         if time.monotonic() > due and any(process.poll() is not None for process in processes[1:]):
             processes[1:] = [_again(*pair) for pair in zip(processes[1:], others, strict=True)]
             due = time.monotonic() + RESTART_SECONDS
     _stop(processes)
     return 0 if stopped else 1
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=0.2).close()
+    except OSError:
+        return False
+    return True
 
 
 def _again(process: subprocess.Popen[bytes], command: list[str]) -> subprocess.Popen[bytes]:
@@ -125,8 +146,6 @@ def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 def _check_port(host: str, port: int) -> None:
-    import socket
-
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

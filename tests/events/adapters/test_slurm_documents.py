@@ -399,3 +399,16 @@ def test_a_plan_beyond_a_year_is_left_out() -> None:
     year = 366 * 86_400
     assert of_job(live(job_state="PENDING", start_time=1000 + year)).start is None
     assert of_job(live(job_state="PENDING", start_time=1000 + year - 3600)).start == year - 3600 + 3600
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"jobs":[]}{"jobs":[]}', "text follows behind the document"),
+        ('{"jobs":[{"job_id":' + "9" * 5000 + "}]}", "cannot be read begins here"),
+    ],
+)
+def test_what_is_left_over_or_too_long_to_be_a_number_is_refused(text: str, says: str) -> None:
+    *_, last = read_jobs(pieces(text, 64), Jobs("sacct", "pod-a"))
+    assert isinstance(last, Refusal)
+    assert says in last.text
