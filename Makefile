@@ -33,7 +33,7 @@ run: $(STAMPS)/run ## Serve: web, worker and beat in one process group.
 	$(PY) manage.py serve --port $(PORT)
 
 test: $(STAMPS)/dev ## Run the tests, but for faults and browser.
-	$(PY) -m pytest $(ARGS)
+	$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 check: $(STAMPS)/dev ## Lint, format, types, import contracts, missing migrations.
 	.venv/bin/ruff check .
@@ -46,7 +46,7 @@ bench: $(STAMPS)/dev ## Run all benchmarks; one JSON line each.
 	$(PY) manage.py bench --all --json $(ARGS)
 
 faults: $(STAMPS)/dev ## Kill processes and servers, then see that nothing was lost.
-	$(PY) -m pytest tests/faults -m faults $(ARGS)
+	$(PY) -m pytest tests/faults tests/training -m faults $(ARGS)
 
 browser: $(STAMPS)/dev ## Walk through the pages with headless Chromium.
 	$(PY) -m pytest tests/browser -m browser $(ARGS)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
-from django.db import connection, connections
+from django.db import connection
 
 from events import projector, reports
 from events.access import Scope
@@ -23,7 +22,7 @@ from events.types.jobs import JobReported
 from events.types.projects import AccountMapped, ProjectDeclared
 from events.types.rates import RatePublished
 from fleet.queries import site
-from tests import conftest
+from tests import clones
 
 HOUR: Final = 3600
 DAY: Final = 24 * HOUR
@@ -146,12 +145,5 @@ def read_models(leave_out: Sequence[str] = ()) -> dict[str, list[str]]:
 @contextmanager
 def own_database(blocker: Any) -> Iterator[None]:
     """The fixture `hall` for a whole module, or for a second database inside a test: commits are real."""
-    name, before = f"{conftest.TEMPLATE}_{uuid.uuid4().hex[:8]}", connections["default"].settings_dict["NAME"]
-    with blocker.unblock():
-        conftest._admin(f"CREATE DATABASE {name} TEMPLATE {conftest.TEMPLATE}")
-        conftest._use(name)
-        try:
-            yield
-        finally:
-            conftest._use(before)
-            conftest._drop(name)
+    with blocker.unblock(), clones.own_database():
+        yield

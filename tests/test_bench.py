@@ -75,6 +75,10 @@ def test_filled_books_are_what_the_projection_makes_of_the_same_log(hall: dict[s
         attempts, running = cursor.fetchone()
         cursor.execute("SELECT sum(attempts), max(jobs) FILTER (WHERE named) FROM jobs_run")
         of_runs, largest = cursor.fetchone()
+        cursor.execute("SELECT count(DISTINCT (account, user_id)) FROM jobs_segment WHERE end_at IS NOT NULL")
+        used = cursor.fetchone()
+        cursor.execute("SELECT count(DISTINCT (account, user_id)) FROM jobs_balance")
+        assert cursor.fetchone() == used != (0,)
     assert (attempts, of_runs, largest) == (600, 600, 60)  # a tenth of the jobs at most are of the great run
     assert running >= books.RUNNING - 1  # the last job may have had a second attempt
 
