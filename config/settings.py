@@ -48,6 +48,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "events.answers.per_request",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -145,6 +146,22 @@ INGEST_MAX_BYTES = env.number("HALLBOOK_INGEST_MAX_BYTES", 16 * 1024 * 1024)
 DATA_UPLOAD_MAX_MEMORY_SIZE = INGEST_MAX_BYTES
 PULL_MAX_BYTES = env.number("HALLBOOK_PULL_MAX_BYTES", 128 * 1024 * 1024)
 MAX_PENDING_DELIVERIES = env.number("HALLBOOK_MAX_PENDING_DELIVERIES", 200_000)
+
+# Unset: mails are written to files, readable by their owner only, and the page Mail says so.
+MAIL_SERVER = env.mail_server("EMAIL_URL")
+EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if MAIL_SERVER else 'filebased'}.EmailBackend"
+EMAIL_FILE_PATH = str(HALLBOOK_HOME / "mail")
+if MAIL_SERVER:
+    EMAIL_HOST, EMAIL_PORT, EMAIL_HOST_USER, EMAIL_HOST_PASSWORD, EMAIL_USE_TLS, EMAIL_USE_SSL = MAIL_SERVER
+else:
+    (HALLBOOK_HOME / "mail").mkdir(mode=0o700, exist_ok=True)
+EMAIL_TIMEOUT = 20
+_host = next((host for host in ALLOWED_HOSTS if host.strip("*.[")), "localhost").lstrip(".")
+_scheme, _port = "https" if HTTPS else "http", ":8000" if _host in ("localhost", "127.0.0.1") else ""
+SITE_URL = env.address("HALLBOOK_URL", f"{_scheme}://{_host}{_port}")
+SITE_URL_GIVEN = bool(env.text("HALLBOOK_URL"))
+DEFAULT_FROM_EMAIL = env.text("HALLBOOK_MAIL_FROM", f"Hallbook <hallbook@{_host}>")
+WEEKLY_MAIL_AT = env.clock("HALLBOOK_WEEKLY_MAIL", "07:00")
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [

@@ -10,6 +10,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 from events.access import Scope
+from events.answers import kept
 from events.models import Block, Delivery, Event, Head, Parked, Person, Progress, Rejection, Text
 from events.reports import AsOf
 
@@ -42,12 +43,18 @@ def as_of(cut: datetime | None = None) -> AsOf:
 
     One statement, so that both belong together.
     """
+    return AsOf(_applied(), cut or datetime.now(UTC))
+
+
+@kept
+def _applied() -> int:
     with connection.cursor() as cursor:
         cursor.execute("SELECT coalesce(min(position), 0) FROM events_progress WHERE shard = %s", [settings.SHARD])
         (position,) = cursor.fetchone()
-    return AsOf(int(position), cut or datetime.now(UTC))
+    return int(position)
 
 
+@kept
 def recorded_after(position: int) -> datetime | None:
     """When the first event after a position was recorded; None when the log ends there."""
     rows = Block.objects.filter(shard=settings.SHARD, upto__gt=position).order_by("upto")
@@ -67,11 +74,15 @@ def parked(scope: Scope) -> QuerySet[Parked]:
 
 def people(ids: Iterable[str]) -> dict[str, str]:
     """Names of persons by surrogate id; an erased or unknown person keeps the id as name."""
-    wanted = {id_ for id_ in ids if id_}
-    found = dict(
-        Person.objects.filter(shard=settings.SHARD, id__in=wanted, name__isnull=False).values_list("id", "name")
-    )
+    wanted = frozenset(id_ for id_ in ids if id_)
+    found = _names(wanted)
     return {id_: found.get(id_) or id_ for id_ in wanted}
+
+
+@kept
+def _names(wanted: frozenset[str]) -> dict[str, str | None]:
+    rows = Person.objects.filter(shard=settings.SHARD, id__in=wanted, name__isnull=False)
+    return dict(rows.values_list("id", "name"))
 
 
 def texts(ids: Iterable[str]) -> dict[str, str]:

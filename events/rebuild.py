@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 
 from events import projector
+from events.answers import new_state
 from events.grants import grant_schema
 from events.projector import BATCH, Batch, Group
 
@@ -64,7 +65,8 @@ def known_at(position: int, *, using: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
         for group in projector.groups():
             group.apply(Batch(cursor, group.name, 0, position))
         try:
-            yield
+            with new_state():
+                yield
         finally:
             for group in projector.groups():
                 _drop(cursor, "pg_temp", group)
@@ -82,7 +84,8 @@ def read_at(position: int | None, *, using: str = DEFAULT_DB_ALIAS) -> Iterator[
         return
     with transaction.atomic(using=using), connections[using].cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        yield
+        with new_state():
+            yield
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 
 from events import tally
 from events.access import Scope
+from events.answers import kept
 from events.models import Tally
 from fleet.models import Cluster, Source
 from fleet.models import Site as SiteRow
@@ -30,6 +31,7 @@ class Site:
         return ZoneInfo(self.timezone)
 
 
+@kept
 def site() -> Site:
     """The site as last declared."""
     row = SiteRow.objects.first()

@@ -7,15 +7,19 @@ from contextlib import contextmanager
 
 from django.db import connection, transaction
 
+from events.answers import new_state
+
 __all__ = ["one_state"]
 
 
 @contextmanager
 def one_state() -> Iterator[None]:
     """Inside, all queries see the same rows, so that the figures of several reports belong together."""
-    outermost = not connection.in_atomic_block
-    with transaction.atomic():
-        if outermost:
-            with connection.cursor() as cursor:
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    if connection.in_atomic_block:
+        with transaction.atomic():
+            yield
+        return
+    with transaction.atomic(), new_state():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         yield
