@@ -33,7 +33,7 @@ from events.intake import LogBusy
 
 __all__ = ["DOORS", "REST_KINDS", "door_of", "post_webhook"]
 
-REST_KINDS: Final = ("slurmdb-jobs", "slurmctld-jobs", "squeue-json")
+REST_KINDS: Final = ("slurmdb-jobs", "slurmctld-jobs", "squeue-json", "slurm-nodes")
 _SOURCES: Final = {
     "jobcomp": "jobcomp",
     "slurm-hook": "hook",
@@ -42,6 +42,7 @@ _SOURCES: Final = {
     "slurmdb-jobs": "slurmdbd",
     "slurmctld-jobs": "slurmctld",
     "squeue-json": "slurmctld",
+    "slurm-nodes": "slurmctld",
 }
 """Kind of a delivery -> first part of its source."""
 _PATH: Final = re.compile(r"^/api/v1/ingest/slurm/(?:(jobcomp)(?:/.*)?|(hook|sacct|rest)/?)$", re.DOTALL)
@@ -65,6 +66,7 @@ class _Document(msgspec.Struct, gc=False):
     env: Any = None
     meta: Any = None
     jobs: list[_Job] | None = None
+    nodes: Any = None
 
 
 class _Found(NamedTuple):
@@ -139,6 +141,11 @@ def _chosen(request: HttpRequest) -> dict[str, str]:
     if (zone := request.GET.get("timezone", "")) != "":
         _check_zone(zone)
         chosen["x-hallbook-timezone"] = zone
+    if (changes := request.GET.get("changes", "")) != "":
+        if not (changes.isascii() and changes.isdecimal() and len(changes) <= 11):
+            text = "the time at which the list was looked at, in epoch seconds; 0 where each job says it itself"
+            raise Refuse(400, f"changes: {text}", **_at("changes", text))
+        chosen["x-hallbook-changes"] = changes
     hook = request.META.get("HTTP_X_SLURM_HOOK", "")
     return {**chosen, "x-slurm-hook": hook} if _NAME.match(hook) else chosen
 
@@ -190,9 +197,12 @@ def _rest(query: Mapping[str, str], _headers: Mapping[str, str], raw: bytes) -> 
     if kind and kind not in REST_KINDS:
         text = f"there are {', '.join(REST_KINDS)}"
         raise Refuse(400, f"kind: {text}", **_at("kind", text))
+    if said.jobs is None and isinstance(said.nodes, list):
+        return _Found("slurm-nodes", "")
     if said.jobs is None:
         text = (
-            "the document has no list `jobs`: jobs of slurmrestd's /slurm and /slurmdb and of `squeue --json` are taken"
+            "the document has no list `jobs` or `nodes`: those of slurmrestd's /slurm and /slurmdb, of `squeue --json`"
+            " and of `scontrol show nodes --json` are taken"
         )
         raise Refuse(422, text, pointer="/jobs")
     return _Found(kind or _shape(said), _first_cluster(said))

@@ -78,7 +78,8 @@ def _translate(teller: Teller, headers: Mapping[str, str], body: bytes) -> Items
     except UNREADABLE as error:
         return [_no_document(error, body)]
     try:
-        jobs = Jobs(teller, headers.get("x-hallbook-cluster", ""), _cluster_of(document.meta))
+        looked = _looked(headers.get("x-hallbook-changes"))
+        jobs = Jobs(teller, headers.get("x-hallbook-cluster", ""), _cluster_of(document.meta), looked)
     except Bad as bad:
         return [refusal(0, "", bad.code, bad.text, body)]
     if document.jobs is None and not document.errors:
@@ -87,6 +88,15 @@ def _translate(teller: Teller, headers: Mapping[str, str], body: bytes) -> Items
     for index, raw in enumerate(document.jobs or ()):
         items += jobs.read(index, raw)
     return items + source_errors(document.errors, len(items))
+
+
+def _looked(text: str | None) -> int | None:
+    """The header x-hallbook-changes: only what has changed is sent, looked at then (epoch seconds, 0: as each says)."""
+    if text is None:
+        return None
+    if not text.isdecimal() or len(text) > 11:
+        raise Bad("bad_header", f"x-hallbook-changes: {shown(text)} is not a time in epoch seconds", "")
+    return int(text)
 
 
 def _no_document(error: Exception, body: bytes) -> Refusal:
@@ -125,12 +135,12 @@ class Jobs:
     """Reads the jobs of one document, given one by one.
 
     teller: who tells of records of the accounting; jobs of the scheduler only slurmctld can show. named: our
-    name of the cluster, empty if only the document knows it. of_document: the name it gives as a whole.
-    Raises Bad when `named` cannot be a name.
+    name of the cluster, empty if only the document knows it. of_document: the name it gives as a whole. looked: as
+    of slurmctld.read_job. Raises Bad when `named` cannot be a name.
     """
 
-    def __init__(self, teller: Teller, named: str, of_document: str | None = None) -> None:
-        self._teller = teller
+    def __init__(self, teller: Teller, named: str, of_document: str | None = None, looked: int | None = None) -> None:
+        self._teller, self._looked = teller, looked
         self._named = values.label(named)
         self._of_document = of_document
         self._live: bool | None = None
@@ -141,7 +151,7 @@ class Jobs:
             self._live = _is_live(raw)
         try:
             if self._live:
-                return [slurmctld.read_job(raw, self._cluster, index)]
+                return [slurmctld.read_job(raw, self._cluster, index, self._looked)]
             draft, steps = slurmdb.read_job(raw, self._cluster, index, self._teller)
         except (Bad, *UNREADABLE) as error:
             return [_refused(index, f"/jobs/{index}", error, raw)]

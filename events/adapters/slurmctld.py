@@ -5,7 +5,12 @@ It is asked again every few seconds, so a sighting holds only what tells somethi
 * priority, time of the last look, accrued age, reason of a job that has its nodes: they move by themselves;
 * the end of a running job, which is its start and its limit; sizes and nodes a waiting job asks for;
 * the expected start to the second: the backfill scheduler moves it at each cycle. It is kept as "by which full
-  hour", so that it costs an event when it moves by that much, and within a year of the submission.
+  hour" (ten minutes where it is near), so that it costs an event when it moves by that much, and within a year of
+  the submission.
+
+Why a job waits may change to and fro, and each time counts. One who sends a whole list again and again says nothing
+new by that; one who sends only what has changed says so (`looked` below): then each record of a waiting job counts, as
+of the moment at which it was looked at.
 
 What differs from the accounting:
 
@@ -50,6 +55,8 @@ from events.types.jobs import JobReported, State
 __all__ = ["Shape", "read_job"]
 
 _HOUR: Final = 3600
+_NEAR: Final = (2 * 3600, 600)
+"""An expected start within so many seconds is kept by steps of so many."""
 _YEAR: Final = 366 * 86_400
 _WAITING: Final = frozenset(("PENDING", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"))
 _RUNNING: Final = frozenset(("RUNNING", "SUSPENDED", "CONFIGURING", "STOPPED", "SIGNALING"))
@@ -71,6 +78,7 @@ class Shape(msgspec.Struct, gc=False):
     cluster: str | None = None
     comment: str | None = None
     cpus: Num = None
+    dependency: str | None = None
     eligible_time: Num = None
     end_time: Num = None
     exit_code: Exit | int | None = None
@@ -87,21 +95,26 @@ class Shape(msgspec.Struct, gc=False):
     resize_time: Num = None
     restart_cnt: Num = None
     start_time: Num = None
+    state_description: str | None = None
     state_reason: str | None = None
     submit_time: Num = None
     suspend_time: Num = None
     time_limit: Num = None
     tres_alloc_str: str | None = None
+    tres_req_str: str | None = None
     user_name: str | None = None
 
 
 _JOB: Final = msgspec.json.Decoder(Shape)
 
 
-def read_job(raw: msgspec.Raw, name_cluster: Callable[[str | None], str], index: int) -> Draft:
+def read_job(
+    raw: msgspec.Raw, name_cluster: Callable[[str | None], str], index: int, looked: int | None = None
+) -> Draft:
     """The draft of one job. name_cluster: our name of the cluster for the one it names. index: its place.
 
-    Raises Bad with a JSON pointer inside the job, and what msgspec raises on another shape.
+    looked: only what has changed is sent, and the list was looked at then (epoch seconds; 0: each job says itself when
+    it was looked at). Raises Bad with a JSON pointer inside the job, and what msgspec raises on another shape.
     """
     job = _JOB.decode(raw)
     cluster = name_cluster(job.cluster)
@@ -111,7 +124,11 @@ def read_job(raw: msgspec.Raw, name_cluster: Callable[[str | None], str], index:
     span = _span(job, state)
     data = _job(job, cluster, state, span)
     key = key_of(cluster, data.job_id, None, span)
-    return Draft("job.reported", data, key, _seen_us(job, state, data), index, source=f"slurmctld:{cluster}")
+    seen = _seen_us(job, state, data)
+    if looked is not None and state in _WAITING:
+        seen = max(data.submit or 0, looked) * 1_000_000 if looked else seen
+        key = f"{key}/looked:{seen // 1_000_000}"
+    return Draft("job.reported", data, key, seen, index, source=f"slurmctld:{cluster}")
 
 
 def _waits_again(job: Shape) -> bool:
@@ -177,6 +194,7 @@ def _job(job: Shape, cluster: str, state: State, span: Span) -> JobReported:
     comment = at("/comment", values.free, job.comment or "")
     minutes = at("/time_limit", number, job.time_limit)
     nodes = None if job.nodes in UNPLACED or span.start is None else job.nodes
+    asked = _asked(job) if state in _WAITING else NO_SIZE
     return JobReported(
         cluster=cluster,
         job_id=who.job_id,
@@ -209,6 +227,10 @@ def _job(job: Shape, cluster: str, state: State, span: Span) -> JobReported:
         run=run_of(comment) if comment else None,
         restarts=at("/restart_cnt", number, job.restart_cnt),
         gpu_indices=gpu_indices(tuple(job.gres_detail), nodes) if job.gres_detail and nodes else (),
+        asked_nodes=asked.nodes,
+        asked_cpus=asked.cpus,
+        asked_gpus=asked.gpus,
+        dependency=(job.dependency or None) and str(job.dependency)[:400] if state in _WAITING else None,
     )
 
 
@@ -230,6 +252,14 @@ def _size(job: Shape) -> Tres:
     return size if size.nodes is not None else size._replace(nodes=at("/node_count", number, job.node_count))
 
 
+def _asked(job: Shape) -> Tres:
+    """What a waiting job asks for."""
+    size = at("/tres_req_str", values.tres, job.tres_req_str or "")
+    if size.nodes is None:
+        size = size._replace(nodes=at("/node_count", number, job.node_count))
+    return size if size.cpus is not None else size._replace(cpus=at("/cpus", number, job.cpus))
+
+
 def _energy(allocated: str) -> int | None:
     """Joules in a list of what was allocated; none are there when nothing was read."""
     found = _ENERGY.search(allocated)
@@ -237,16 +267,22 @@ def _energy(allocated: str) -> int | None:
 
 
 def _expected(job: Shape, span: Span) -> int | None:
-    """By which full hour a waiting job is expected to start."""
+    """By which full hour, or ten minutes of a near one, a waiting job is expected to start."""
     start = at("/start_time", epoch, job.start_time)
     if start is None or span.submit is None or start > span.submit + _YEAR - _HOUR:
         return None
-    return -(-start // _HOUR) * _HOUR
+    looked = at("/last_sched_evaluation", epoch, job.last_sched_evaluation)
+    within, fine = _NEAR
+    step = fine if looked is not None and 0 <= start - looked <= within else _HOUR
+    return -(-start // step) * step
 
 
 def _reason(job: Shape, state: State) -> str | None:
     told = job.state_reason
-    return None if state in _RUNNING or told in (None, "", "None") else told[:400]
+    if state in _RUNNING or told in (None, "", "None"):
+        return None
+    more = job.state_description or ""
+    return (more if more.startswith(told) else told)[:400]
 
 
 def _suspended(job: Shape, span: Span) -> int | None:

@@ -90,6 +90,12 @@ class JobReported(EventStruct, frozen=True):
     """How often the job was requeued before this, where the source counts it (hooks and slurmctld do)."""
     gpu_indices: tuple[Annotated[str, Meta(max_length=400)], ...] = ()
     """Which GPUs of which node, one entry per node: `gpu001=0-3,6`. Part of the nodes may be told."""
+    asked_nodes: Size | None = None
+    """What a waiting job asks for; never counted as used."""
+    asked_cpus: Size | None = None
+    asked_gpus: Size | None = None
+    dependency: Short | None = None
+    """What a waiting job must wait for, as its scheduler writes it (`afterok:412`)."""
 
     def happened(self) -> tuple[str, int] | None:
         """The end, or the start of what runs, or the submission of what waits."""

@@ -23,7 +23,7 @@ from fleet.models import Source
 from fleet.queries import sources
 from fleet.scheduler import Scheduler
 from jobs import pulls, tasks
-from jobs.models import Polled, Seen
+from jobs.models import Polled, Seen, Wait
 from jobs.pulls import Pulled, pull
 from tests.fleet.slurmrestd import TOKEN, Fake, serving
 
@@ -112,6 +112,33 @@ def test_only_what_changed_is_kept_and_what_moves_by_itself_is_no_change(fake: F
     done = asked(CAPTURED + 10)
     assert (done.changed, done.new) == (1, 0)
     assert kept("slurmctld-jobs")[-1] == [changed]
+
+
+@pytest.mark.django_db
+def test_why_a_job_waits_may_change_to_and_fro(fake: Fake, token: Path) -> None:
+    added(fake, token)
+    waiting = next(job for job in fake.jobs if job["job_id"] == 74)
+    assert (waiting["job_state"], waiting["state_reason"], waiting["submit_time"]) == (
+        "PENDING", "Resources", 1796036330,
+    )  # fmt: skip
+    for seconds, reason in ((0, "Resources"), (30, "Priority"), (60, "Priority"), (90, "Resources"), (120, "Priority")):
+        waiting["state_reason"] = reason
+        asked(CAPTURED + seconds)
+    projector.catch_up()
+    found = Wait.objects.filter(stream="job/pod-a/74").order_by("seq").values_list("cause", "start", "end")
+    # It had waited 140 s at the first look, which speaks of that time too.
+    assert list(found) == [
+        ("full", when(1796036330), when(CAPTURED + 30)),
+        ("own_share", when(CAPTURED + 30), when(CAPTURED + 90)),
+        ("full", when(CAPTURED + 90), when(CAPTURED + 120)),
+        ("own_share", when(CAPTURED + 120), None),
+    ]
+    # What was kept changes nothing when it is taken in once more.
+    before = Event.objects.count()
+    Delivery.objects.filter(kind="slurmctld-jobs").update(state="pending", tries=0)
+    while drain():
+        pass
+    assert Event.objects.count() == before
 
 
 def record(job_id: int, start: int, end: int) -> dict[str, Any]:
@@ -369,7 +396,7 @@ def test_when_a_source_is_due(fake: Fake, token: Path) -> None:
 
 @pytest.mark.django_db
 def test_a_large_document_is_kept_in_parts(fake: Fake, token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulls.polled.chunks, "__defaults__", (100_000,))
+    monkeypatch.setattr(pulls.polled.chunks, "__defaults__", (100_000, "jobs"))
     added(fake, token)
     asked()
     parts = kept("slurmctld-jobs")

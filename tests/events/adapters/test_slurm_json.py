@@ -187,16 +187,18 @@ def test_waiting_jobs() -> None:
     waiting = {job.job_id: job for job in jobs_of(SLURMCTLD).values() if job.state == "PENDING"}
     assert {job_id: job.reason for job_id, job in waiting.items()} == {
         "7": "Priority", "14": "JobHeldUser", "25": "JobHeldUser", "26": "BeginTime",
-        "27": "DependencyNeverSatisfied", "33": "JobArrayTaskLimit", "74": "Resources", "96": "ReqNodeNotAvail",
-        "97": "Priority", "98": "Priority",
+        "27": "DependencyNeverSatisfied", "33": "JobArrayTaskLimit", "74": "Resources",
+        "96": "ReqNodeNotAvail, UnavailableNodes:gpu[003,005-006]", "97": "Priority", "98": "Priority",
     }  # fmt: skip
     # 12: the tasks of an array that wait are one job, whose number the array keeps.
     assert (waiting["33"].array_job_id, waiting["33"].array_task) == ("33", "14-30%2")
     # 20: after a requeue it was submitted anew, may run 21 s later and has one restart behind it.
     assert (waiting["7"].submit, waiting["7"].eligible, waiting["7"].restarts) == (1796036369, 1796036390, 1)
-    # What it asks for is not what it has; the expected start 1796037604 (11:20:04) is kept as "by 12:00".
+    # What it asks for is not what it has; the expected start 1796037604 (11:20:04), 20 minutes ahead when it was
+    # looked at, is kept as "by 11:30".
     assert (waiting["74"].nodes, waiting["74"].cpus, waiting["74"].gpus) == (None, None, None)
-    assert waiting["74"].start == 1796040000
+    assert waiting["74"].start == 1796038200
+    assert (waiting["74"].asked_nodes, waiting["74"].asked_cpus, waiting["74"].asked_gpus) == (4, 32, 32)
     assert waiting["96"].start is None
     assert {waiting[job].submit for job in ("25", "26", "27")} == {1796036277}  # 22: sacct does not show these
 
@@ -309,12 +311,17 @@ def test_cleaning_up_before_a_requeue_is_the_former_run() -> None:
 
 
 def test_what_moves_by_itself_makes_no_event() -> None:
-    """The scheduler's backfill moves an expected start by minutes and the priority at each cycle."""
-    waiting = {"job_state": "PENDING", "start_time": 7300, "priority": 1, "last_sched_evaluation": 1100}
-    later = {**waiting, "start_time": 7900, "priority": 2, "last_sched_evaluation": 1130, "accrue_time": 9}
+    """The scheduler's backfill moves an expected start by minutes and the priority at each cycle.
+
+    20,000 and 20,600 s lie in the hour that ends at 21,600.
+    """
+    waiting = {"job_state": "PENDING", "start_time": 20_000, "priority": 1, "last_sched_evaluation": 1100}
+    later = {**waiting, "start_time": 20_600, "priority": 2, "last_sched_evaluation": 1130, "accrue_time": 9}
     assert of_job(live(**waiting)) == of_job(live(**later))
-    moved = of_job(live(**{**later, "start_time": 10801}))
-    assert (of_job(live(**later)).start, moved.start) == (10800, 14400)
+    moved = of_job(live(**{**later, "start_time": 21_601}))
+    assert (of_job(live(**later)).start, moved.start) == (21_600, 25_200)
+    # 7300 is two hours ahead or less: it is kept by ten minutes.
+    assert of_job(live(**{**later, "start_time": 7300})).start == 7800
     running = {"end_time": 4000, "state_reason": "Prolog", "priority": 7, "last_sched_evaluation": 1010}
     assert of_job(live(**running)) == of_job(live(end_time=4060, state_reason="None"))
     # When it was looked at puts two reasons in order.
