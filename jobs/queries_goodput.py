@@ -23,15 +23,25 @@ from jobs.models import Checkpoint, Goodput, Run
 from jobs.places import inside, with_project
 from jobs.report_goodput import HEADS, ettr, facts
 
-__all__ = ["FAILURES", "HEADS", "PARTS", "Advice", "Loss", "RunGoodput", "checkpoints", "goodput", "of_run", "saves_of",
-           "tails", "told_of"]  # fmt: skip
+__all__ = ["FAILURES", "HEADS", "PARTS", "PREEMPTED", "Advice", "Loss", "RunGoodput", "checkpoints", "goodput",
+           "of_run", "saves_of", "tails", "told_of"]  # fmt: skip
 
-FAILURES: Final = ("NODE_FAIL", "BOOT_FAIL", "FAILED", "OUT_OF_MEMORY", "PREEMPTED")
-"""Ends of attempts that a program cannot foresee: they count as failures where an interval between saves is advised."""
+FAILURES: Final = ("NODE_FAIL", "BOOT_FAIL", "FAILED", "OUT_OF_MEMORY")
+"""Ends of attempts that a program cannot foresee: failures of machines and programs.
+
+Their rate is one per node and time, so that it can be believed from few of them and carried to another size. A
+preemption is no failure: how often it comes is decided by the queue, not by the number of nodes. But it loses work all
+the same, so an interval between saves has to be weighed with both rates added: what a save is worth does not depend
+on what takes the nodes away.
+"""
+PREEMPTED: Final = "PREEMPTED"
+"""Counts where it lost work: a program that saves when it is told to go loses none. Untold, it is taken to have."""
 FEWEST_SAVES: Final = 2
 _RUN: Final = """
     SELECT count(*), coalesce(sum(x.held), 0), coalesce(sum(x.held) FILTER (WHERE NOT x.told), 0),
            coalesce(sum(x.nodes), 0), count(*) FILTER (WHERE x.state = ANY(%(failures)s) AND x.end_at IS NOT NULL),
+           count(*) FILTER (WHERE x.state = %(preempted)s AND x.end_at IS NOT NULL
+                                  AND x.rolled_back IS DISTINCT FROM 0),
            coalesce(sum(x.gpu_seconds), 0), coalesce(sum(x.gpu_seconds) FILTER (WHERE NOT x.told), 0),
            coalesce(sum(x.wall), 0),
            (SELECT coalesce(extract(epoch FROM coalesce(%(end)s::timestamptz, %(cut)s)
@@ -39,8 +49,9 @@ _RUN: Final = """
             FROM jobs_job j WHERE j.id = %(run)s OR (j.run = %(run)s AND j.run_name <> ''))
     FROM (
         SELECT a.state, a.end_at, a.gpu_seconds, s.held, s.nodes, s.wall,
-               EXISTS (SELECT 1 FROM jobs_goodput g WHERE g.attempt = a.id) AS told
+               g.attempt IS NOT NULL AS told, g.rolled_back_seconds AS rolled_back
         FROM jobs_attempt a
+        LEFT JOIN jobs_goodput g ON g.attempt = a.id
         CROSS JOIN LATERAL (
             SELECT sum(q.seconds * q.gpus) AS held, sum(q.seconds * q.nodes) AS nodes, sum(q.seconds) AS wall
             FROM (SELECT greatest(0, extract(epoch FROM coalesce(y.end_at, %(cut)s) - y.start_at))::bigint AS seconds,
@@ -72,16 +83,22 @@ class Loss:
 class Advice:
     """How often a run should save, seconds throughout. refused: why none can be given; then the rest may be None.
 
-    node_hours, failures: what the rate was measured by. mttf: of the whole run, with the 90 % interval. young, daly:
-    the intervals by both rules. saving: GPU-seconds that the best interval would have saved, where it is not now's.
+    node_days, failures: what the rate was measured by. mttf: to a failure of the whole run, with the 90 % interval.
+    preemptions: those that lost work, in `ran` seconds of time; mttp: to one, None where there was none. mtti: to
+    either, which the interval is weighed with. young, daly: the intervals by both rules. saving: GPU-seconds that the
+    best interval would have saved, where it is not now's.
     """
 
     refused: str
     failures: int = 0
+    preemptions: int = 0
+    ran: int = 0
     node_days: float = 0.0
     mttf: float | None = None
     mttf_low: float | None = None
     mttf_high: float | None = None
+    mttp: float | None = None
+    mtti: float | None = None
     blocking: float | None = None
     interval: float | None = None
     young: float | None = None
@@ -163,12 +180,13 @@ def of_run(run: Run, cut: datetime) -> RunGoodput | None:
         return None
     tails(rows, cut)
     with connection.cursor() as cursor:
-        cursor.execute(_RUN, {"run": run.id, "cut": cut, "end": run.end, "failures": list(FAILURES)})
-        count, _, untold, node_seconds, failures, ended, untold_ended, wall, since = map(int, cursor.fetchone())
+        cursor.execute(_RUN, {"run": run.id, "cut": cut, "end": run.end, "failures": list(FAILURES),
+                              "preempted": PREEMPTED})  # fmt: skip
+        count, _, untold, nodes, failures, preempted, ended, untold_ended, wall, since = map(int, cursor.fetchone())
     parts: dict[str, int] = {part: sum(getattr(row, part) for row in rows) for part in PARTS}
     told, productive = sum(row.allocated for row in rows), sum(row.productive_seconds for row in rows)
     ratio = ettr(productive, ended, untold_ended, since)
-    advice = _advised(run, rows, failures, node_seconds, wall)
+    advice = _advised(run, rows, _Broken(failures, preempted, nodes, wall))
     return RunGoodput(parts, told + untold, told, untold, count, rows, productive,
                       sum(row.rolled_back_seconds for row in rows), ratio, advice)  # fmt: skip
 
@@ -176,22 +194,44 @@ def of_run(run: Run, cut: datetime) -> RunGoodput | None:
 # --- advice ------------------------------------------------------------------------------------------------------
 
 
-def _advised(run: Run, rows: Sequence[Goodput], failures: int, node_seconds: int, wall: int) -> Advice:
+@dataclass(frozen=True, slots=True)
+class _Broken:
+    """How often a run was interrupted, and in how many node-seconds and seconds of time."""
+
+    failures: int
+    preemptions: int
+    node_seconds: int
+    seconds: int
+
+    @property
+    def nodes(self) -> float:
+        """On average."""
+        return self.node_seconds / self.seconds
+
+    @property
+    def mttp(self) -> float | None:
+        """Mean time to a preemption that loses work."""
+        return self.seconds / self.preemptions if self.preemptions else None
+
+    def mtti(self, mttf: float) -> float:
+        """Mean time to a failure or a preemption: both rates added."""
+        return 1 / (1 / mttf + self.preemptions / self.seconds)
+
+
+def _advised(run: Run, rows: Sequence[Goodput], broken: _Broken) -> Advice:
     saves = Checkpoint.objects.filter(run=run.id, kind="committed").order_by("state")
     told = list(saves.values_list("attempt", "state", "blocking_ms", "total_ms"))
     if len(told) < FEWEST_SAVES:
         return Advice("Fewer than two saves are known, so nothing is known of what saving costs.")
-    if not node_seconds or not wall:
+    if not broken.node_seconds or not broken.seconds:
         return Advice("It is not known on how many nodes it ran.")
     blocking = median(ms or 0 for _, _, ms, _ in told) / 1000
     if not blocking:
         return Advice("Saving does not stop its steps, so there is no time to weigh: save as often as storage allows.")
     floor = median(ms or 0 for *_, ms in told) / 1000
-    rate = rules.failure_rate(failures, node_seconds / 86_400)
-    nodes, intervals = node_seconds / wall, _intervals(told)
     restart = median((row.init_restore + row.partial_gang_wait + row.detect + row.teardown) / max(1, row.gpus)
                      for row in rows)  # fmt: skip
-    return _weighed(blocking, floor, restart, nodes, rate, intervals, sum(row.allocated for row in rows))
+    return _weighed(blocking, floor, restart, broken, _intervals(told), sum(row.allocated for row in rows))
 
 
 def _intervals(told: Sequence[tuple[UUID, Any, int | None, int | None]]) -> list[float]:
@@ -200,23 +240,24 @@ def _intervals(told: Sequence[tuple[UUID, Any, int | None, int | None]]) -> list
 
 
 def _weighed(
-    blocking: float, floor: float, restart: float, nodes: float, rate: rules.Rate, intervals: Sequence[float],
-    allocated: int,
-) -> Advice:  # fmt: skip
-    mttf, low, high = (86_400 * rules.job_mttf(nodes, value) for value in (rate.mean, rate.high, rate.low))
-    interval = median(intervals) if intervals else None
-    band = rules.advise(blocking, mttf, restart, floor)
-    known = Advice("", rate.failures, rate.node_days, mttf, low, high, blocking, interval, restart=restart)
+    blocking: float, floor: float, restart: float, broken: _Broken, intervals: Sequence[float], allocated: int
+) -> Advice:
+    rate = rules.failure_rate(broken.failures, broken.node_seconds / 86_400)
+    mttf, low, high = (86_400 * rules.job_mttf(broken.nodes, value) for value in (rate.mean, rate.high, rate.low))
+    mtti, interval = broken.mtti(mttf), median(intervals) if intervals else None
+    band = rules.advise(blocking, mtti, restart, floor)
+    known = Advice("", rate.failures, broken.preemptions, broken.seconds, rate.node_days, mttf, low, high, broken.mttp,
+                   mtti, blocking, interval, restart=restart)  # fmt: skip
     try:
-        rules.expected_ettr(nodes, rate.mean, restart / 86_400, band.best / 86_400, blocking / 86_400)
+        rules.expected_ettr(1, 1 / mtti, restart, band.best, blocking)
     except rules.OutOfRange as error:
-        return replace(known, refused=f"It fails too often for these rules: {error}.")
+        return replace(known, refused=f"It is interrupted too often for these rules: {error}.")
     shown = [(band.best, "best")] + ([(interval, "now")] if interval else [])
     shown += [(2 * band.best, "twice the best")]
-    losses = [Loss(one, blocking / (one + blocking), (one / 2 + restart) / mttf, word) for one, word in shown]
+    losses = [Loss(one, blocking / (one + blocking), (one / 2 + restart) / mtti, word) for one, word in shown]
     saving = 0
     if interval and not band.low <= interval <= band.high:
-        best, now = (rules.efficiency(one, blocking, mttf, restart) for one in (band.best, interval))
+        best, now = (rules.efficiency(one, blocking, mtti, restart) for one in (band.best, interval))
         saving = max(0, round((best - now) * allocated))
-    young, daly = rules.young_interval(blocking, mttf), rules.daly_interval(blocking, mttf)
+    young, daly = rules.young_interval(blocking, mtti), rules.daly_interval(blocking, mtti)
     return replace(known, young=young, daly=daly, band=band, saving=saving, losses=losses)

@@ -7,7 +7,8 @@ booked. What fits no attempt stays in the log and counts nowhere.
 
 Work is lost in an attempt that its scheduler ended with a failure, a limit or a preemption, and in one after which
 the run took up a state from before its last step, whatever the scheduler calls its end. All since the state that
-was taken up is lost then; as long as nothing was, all since the last committed save.
+was taken up is lost then; as long as nothing was, all since the last committed save. What was taken up was whole, also
+where nobody told in time that it was: a program that saves when it is asked to stop loses nothing.
 
 Times are epoch milliseconds.
 """
@@ -15,11 +16,12 @@ Times are epoch milliseconds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from jobs.goodput import Attempt, Partition, Progress, Save, Size, partition
+from jobs.goodput import PARTS, Attempt, Part, Partition, Progress, Save, Size, partition
+from jobs.speed import Key, Sums, sums_of
 
 __all__ = ["EDGE_MS", "LOSING", "Parted", "Restore", "Span", "Word", "part", "share_out"]
 
@@ -74,18 +76,21 @@ class Span:
 class Parted:
     """The partition of an attempt, until when it reaches, and what its program did.
 
-    productive: seconds of time. tokens: None where no report tells any.
+    seconds: of time, of each part. stopped: how and why its program could not go on, as it told last ('' where it did
+    not). tokens: None where no report tells any. speeds: see jobs.speed.
     """
 
     parts: Partition
     until: int
     lost: bool
-    productive: int
+    seconds: Mapping[Part, int]
+    stopped: tuple[str, str]
     last_step: int | None
     steps: int
     tokens: int | None
     period: int
     communication: int
+    speeds: Mapping[Key, Sums]
 
 
 def share_out(spans: Sequence[Span], words: Iterable[Word]) -> dict[UUID, list[Word]]:
@@ -120,11 +125,14 @@ def part(span: Span, words: Sequence[Word], restores: Iterable[Restore]) -> Part
         return None
     reports = sorted((word for word in words if word.kind == "run.progressed"), key=lambda word: word.ms)
     tokens = [word.data.tokens for word in reports if word.data.tokens is not None]
+    stopped = _stopped(words)
     return Parted(
-        parts, until, known.lost, _productive_seconds(known, parts),
+        parts, until, known.lost, _seconds(known, parts),
+        (stopped.data.kind, stopped.data.why or "") if stopped else ("", ""),
         reports[-1].data.step if reports else None, sum(word.data.steps for word in reports),
         min(sum(tokens), MOST) if tokens else None, sum(word.data.period_ms for word in reports),
         sum(word.data.period_ms * (word.data.communication_ppm or 0) // 1_000_000 for word in reports),
+        sums_of(sizes, ((word.ms, word.data) for word in reports)),
     )  # fmt: skip
 
 
@@ -136,8 +144,7 @@ def _told_until(span: Span, words: Sequence[Word]) -> int:
 
 def _described(span: Span, words: Sequence[Word], sizes: Sequence[Size], restores: Iterable[Restore]) -> Attempt:
     ready = min((word for word in words if word.kind == "gang.ready"), key=lambda word: word.ms, default=None)
-    stopped = max((word for word in words if word.kind == "run.interrupted"),
-                  key=lambda word: (word.ms, word.position), default=None)  # fmt: skip
+    stopped = _stopped(words)
     progress = [Progress(word.ms - word.data.period_ms, word.ms, word.data.data_ms)
                 for word in words if word.kind == "run.progressed"]  # fmt: skip
     saves = [_save(word) for word in words if word.kind in _SAVES]
@@ -148,6 +155,12 @@ def _described(span: Span, words: Sequence[Word], sizes: Sequence[Size], restore
         first_rank=ready.data.first_ms if ready else None, progress=progress, saves=saves, last=last,
         noticed=stopped.ms if stopped else None,
     )  # fmt: skip
+
+
+def _stopped(words: Sequence[Word]) -> Word | None:
+    """The last word of an interruption."""
+    found = (word for word in words if word.kind == "run.interrupted")
+    return max(found, key=lambda word: (word.ms, word.position), default=None)
 
 
 def _save(word: Word) -> Save:
@@ -163,22 +176,28 @@ def _losing(
     end = span.end
     worked = last if last is not None else max((stretch.end for stretch in progress), default=span.start)
     later = min((one.state for one in restores if one.start >= end), default=None)
-    if later is None or later >= worked:
+    if later is None or later > end:  # of one after it
         return span.state in LOSING, list(saves)
-    kept = [save if save.state <= later else save._replace(committed=None) for save in saves]
+    kept = _taken_up(saves, later, worked)
     held = max((save.state + save.blocking for save in kept if save.committed is not None), default=later)
     return span.state in LOSING or held < worked, kept
 
 
-def _productive_seconds(known: Attempt, parts: Partition) -> int:
-    """Seconds of time in which kept steps were done, whatever the size."""
+def _taken_up(saves: Sequence[Save], later: int, worked: int) -> list[Save]:
+    """The saves of an attempt after which the run went on from the state of `later`.
+
+    Those after it count no more. That of `later` was whole, whoever told when, and is known even if nobody told of it.
+    """
+    kept = [save if save.state <= later else save._replace(committed=None) for save in saves]
+    blocking = max((save.blocking for save in kept if save.state == later), default=0)
+    return [*(save for save in kept if save.state != later), Save(later, blocking, min(later, worked))]
+
+
+def _seconds(known: Attempt, parts: Partition) -> Mapping[Part, int]:
+    """Seconds of time of each part, whatever the size."""
     sizes = [size for size in known.sizes if size.gpus]
     if len(sizes) == len(known.sizes) == 1:
-        return round(parts.gpu_seconds["productive"] / sizes[0].gpus)
-    alone = Attempt(
-        sizes=[Size(size.start, size.end, 1) for size in known.sizes], ended=known.ended, lost=known.lost,
-        ready=known.ready, first_rank=known.first_rank, progress=known.progress, saves=known.saves, last=known.last,
-        noticed=known.noticed,
-    )  # fmt: skip
+        return {part: round(parts.gpu_seconds[part] / sizes[0].gpus) for part in PARTS}
+    alone = replace(known, sizes=[Size(size.start, size.end, 1) for size in known.sizes])
     counted = partition(alone)
-    return counted.gpu_seconds["productive"] if counted else 0
+    return counted.gpu_seconds if counted else dict.fromkeys(PARTS, 0)

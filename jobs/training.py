@@ -7,22 +7,25 @@ earlier attempts of their runs whose work turns out to be lost; late and unorder
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from events.copying import copying
 from events.projector import Batch
 from events.sqlfiles import statements
 from events.types import REGISTRY
-from jobs.copying import copying
 from jobs.goodput import PARTS
 from jobs.rows import YEAR_2000, Row
+from jobs.speed import Key, Sums
 from jobs.told import Parted, Restore, Span, Word, part, share_out
 
 __all__ = ["TRAINING_TYPES", "begin", "finish", "meet"]
 
 SAVE_TYPES: Final = ("checkpoint.committed", "checkpoint.failed", "checkpoint.restored")
 TRAINING_TYPES: Final = (*SAVE_TYPES, "gang.ready", "run.progressed", "run.interrupted")
+SUMMED: Final = tuple(one.name for one in fields(Sums))
 PORTION: Final = 50_000
 """Events held at a time: about 1 kB of memory each."""
 TOUCHED: Final = """
@@ -35,10 +38,16 @@ CHECKPOINT_TYPES: Final = ("int8", "text", "uuid", "uuid", "text", "text", "text
                            "int8", "int8", "int8", "int8", "int8", "text")  # fmt: skip
 GOODPUT: Final = ("attempt", "run", "stream", "cluster", "job_id", "number", "account", "user_id", "partition",
                   "start_at", "end_at", "until_at", "gpus", "work_lost", *PARTS, "allocated", "productive_seconds",
-                  "rolled_back_seconds", "last_step", "steps", "tokens", "period_ms", "communication_ms")  # fmt: skip
+                  "rolled_back_seconds", "detect_seconds", "teardown_seconds", "init_restore_seconds",
+                  "gang_wait_seconds", "stopped_kind", "stopped_why", "last_step", "steps", "tokens", "period_ms",
+                  "communication_ms")  # fmt: skip
 GOODPUT_TYPES: Final = ("uuid", "uuid", "text", "text", "text", "int4", "text", "text", "text", "int8", "int8", "int8",
-                        "int4", "bool", *("int8",) * len(PARTS), "int8", "int8", "int8", "int8", "int8", "int8",
-                        "int8", "int8")  # fmt: skip
+                        "int4", "bool", *("int8",) * (len(PARTS) + 7), "text", "text", *("int8",) * 5)  # fmt: skip
+SPEED: Final = ("attempt", "gpus", "convention", "run", "stream", "cluster", "job_id", "number", "account", "user_id",
+                "start_at", *SUMMED)  # fmt: skip
+SPEED_TYPES: Final = ("uuid", "int4", "text", "uuid", "text", "text", "text", "int4", "text", "text", "int8",
+                      "int8", "int8", "numeric", "int8", "numeric", "numeric", "numeric", "int8", "numeric",
+                      "int8")  # fmt: skip
 
 
 def begin(batch: Batch) -> None:
@@ -61,7 +70,7 @@ def finish(batch: Batch) -> None:
     if cursor.fetchone()[0]:
         cursor.execute("ANALYZE touched_training")
         cursor.execute(statements("jobs", "training")[5], _arguments(batch))
-        for table in ("jobs_checkpoint", "jobs_goodput"):
+        for table in ("jobs_checkpoint", "jobs_goodput", "jobs_speed"):
             cursor.execute(f"DELETE FROM {table} r USING touched_training t WHERE r.stream = t.stream")
         portions = list(_portions(batch))
         for streams in portions:  # all saves first: what a run took up decides of its earlier attempts
@@ -148,6 +157,7 @@ def _write_checkpoints(batch: Batch, streams: list[str]) -> None:
 def _write_partitions(batch: Batch, streams: list[str]) -> None:
     spans, words = _spans(batch.cursor, streams), _words(batch, streams, TRAINING_TYPES)
     restores = _restores(batch.cursor, {span.run for found in spans.values() for span in found})
+    speeds: list[Row] = []
     with copying(batch.cursor, "jobs_goodput", GOODPUT, GOODPUT_TYPES) as write:
         for stream, found in spans.items():
             own = share_out(found, words.get(stream, ()))
@@ -155,6 +165,10 @@ def _write_partitions(batch: Batch, streams: list[str]) -> None:
                 parted = part(span, own.get(span.id, ()), restores.get(span.run, ()))
                 if parted is not None:
                     write(_goodput_row(stream, span, parted))
+                    speeds += [_speed_row(stream, span, key, sums) for key, sums in parted.speeds.items()]
+    with copying(batch.cursor, "jobs_speed", SPEED, SPEED_TYPES) as write:
+        for line in speeds:
+            write(line)
 
 
 def _checkpoint_row(stream: str, span: Span, word: Word) -> Row:
@@ -176,8 +190,18 @@ def _goodput_row(stream: str, span: Span, parted: Parted) -> Row:
         span.id, span.run, stream, row["cluster"], row["job_id"], row["number"], row["account"], row["user_id"],
         row["partition"], _instant(span.start), _instant(span.end), _instant(parted.until),
         span.sizes[-1][2] if span.sizes else 0, parted.lost, *(parts.gpu_seconds[name] for name in PARTS),
-        parts.allocated, parted.productive, parts.rolled_back, parted.last_step, parted.steps, parted.tokens,
-        parted.period, parted.communication,
+        parts.allocated, parted.seconds["productive"], parts.rolled_back, parted.seconds["detect"],
+        parted.seconds["teardown"], parted.seconds["init_restore"], parted.seconds["partial_gang_wait"],
+        *parted.stopped, parted.last_step, parted.steps, parted.tokens, parted.period, parted.communication,
+    )  # fmt: skip
+
+
+def _speed_row(stream: str, span: Span, key: Key, sums: Sums) -> Row:
+    """One row of jobs_speed."""
+    row = span.row
+    return (
+        span.id, key.gpus, key.convention, span.run, stream, row["cluster"], row["job_id"], row["number"],
+        row["account"], row["user_id"], _instant(span.start), *(getattr(sums, name) for name in SUMMED),
     )  # fmt: skip
 
 

@@ -9,8 +9,10 @@ from typing import Any, Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from jobs import queries_goodput
+from jobs import queries_goodput, queries_interruptions, queries_scaling
 from jobs.queries_goodput import HEADS, PARTS, Advice, RunGoodput
+from jobs.queries_interruptions import RunInterruptions
+from jobs.queries_scaling import RunSpeed
 from web import figures, history
 from web.tables import Bar, Cell, Head, Table, absent, count, label, number
 from web.timeline import Bar as Stretch
@@ -27,10 +29,13 @@ LOST, SAVES = "Lost", "Checkpoints"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What programs told of a run: its sums, and its saves in order, at most MOST_SAVES + 1 of them."""
+    """What programs told of a run: its sums, its saves in order, at most MOST_SAVES + 1 of them, how fast it went and
+    what interrupted it."""
 
     sums: RunGoodput
     saves: Sequence[Any]
+    speed: RunSpeed | None
+    interruptions: RunInterruptions | None
 
     @property
     def per_attempt(self) -> dict[UUID, int]:
@@ -44,7 +49,10 @@ class Told:
 def read(run: Any, cut: datetime) -> Told | None:
     """What its programs told; None where they told nothing."""
     sums = queries_goodput.of_run(run, cut)
-    return None if sums is None else Told(sums, queries_goodput.saves_of(run, MOST_SAVES + 1))
+    if sums is None:
+        return None
+    saves = queries_goodput.saves_of(run, MOST_SAVES + 1)
+    return Told(sums, saves, queries_scaling.of_run(run), queries_interruptions.of_run(run))
 
 
 def key_figures(told: Told | None) -> list[Figure]:
@@ -158,7 +166,7 @@ def _minutes(seconds: int) -> Cell:
 def advice_table(told: Told) -> Table:
     """How often the run should save; where nothing can be advised, why."""
     advice = told.sums.advice
-    heads = (Head("Interval"), Head("Checkpoints %", "n"), Head("Failures %", "n"), Head("Sum %", "n"))
+    heads = (Head("Interval"), Head("Checkpoints %", "n"), Head("Interruptions %", "n"), Head("Sum %", "n"))
     rows = [
         [label(f"{_as_minutes(loss.interval)}, {loss.word}"), _percent(loss.saving), _percent(loss.failing),
          _percent(loss.total)]
@@ -173,15 +181,26 @@ def _sentence(advice: Advice) -> str:
     band = advice.band
     seen = f"{history.counted(advice.failures, 'failure')} in {advice.node_days:,.1f} node-days and one in 200 believed"
     often = f"one in {_as_hours(advice.mttf)} for this run (90 % interval {_as_hours(advice.mttf_low)} to"
+    both = _preempted(advice)
     good = f"Intervals from {_as_minutes(band.low)} to {_as_minutes(band.high)} are as good as the best,"
     rules = f"Young gives {_as_minutes(advice.young)}, Daly {_as_minutes(advice.daly)}."
     decides = ", and decides" if band.limited else ""
     said = [
         "" if advice.interval is None else _verdict(advice, advice.interval),
-        f"{seen} before: {often} {_as_hours(advice.mttf_high)}). Saving blocks for {advice.blocking:,.0f} s.",
+        f"{seen} before: {often} {_as_hours(advice.mttf_high)}).{both} Saving blocks for {advice.blocking:,.0f} s.",
         f"{good} {_as_minutes(band.best)}; {rules} Storage takes {band.floor:,.0f} s to hold a save{decides}.",
     ]
     return " ".join(said).strip()
+
+
+def _preempted(advice: Advice) -> str:
+    """Preemptions are no failures, but lose work all the same: the interval is weighed with both."""
+    if not advice.preemptions:
+        return ""
+    lost = (
+        f"{history.counted(advice.preemptions, 'preemption')} that lost work in {advice.ran / 3600:,.0f} h of running"
+    )
+    return f" {lost}: one in {_as_hours(advice.mttp)}. Together one in {_as_hours(advice.mtti)}, which is weighed here."
 
 
 def _verdict(advice: Advice, interval: float) -> str:

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import log2
 from random import Random
 from typing import Any, Final
 
-from config.demo.hall import CLUSTER
+from config.demo.hall import CLUSTER, GPUS
 from config.demo.truth import Attempt, Job, Program, Save
 
-__all__ = ["HELD_BACK", "Programs", "events_of"]
+__all__ = ["CONVENTION", "HELD_BACK", "PEAK_GFLOPS", "Programs", "events_of"]
 
 SILENT: Final = frozenset({"vla-7b", "dream-5b"})
 """Bases of the runs whose programs tell nothing."""
@@ -32,11 +33,19 @@ HELD_BACK: Final = 300
 """Seconds by which programs tell late. A fault is noticed faster, so that no step is told that was not done."""
 SIZES: Final = {"atlas-70b": 840, "vit-22b": 264, "asr-xl": 96, "fold-3b": 36}
 """Gigabytes of a saved state: 12 bytes for each parameter."""
-TOKENS_A_STEP: Final = 4_194_304
+TOKENS_A_GPU: Final = {"atlas-70b": 32_768, "vit-22b": 65_536, "asr-xl": 131_072, "fold-3b": 131_072}
+"""Tokens of a step for each GPU."""
 FLOP: Final = {"atlas-70b": 420_000_000_000, "vit-22b": 132_000_000_000, "asr-xl": 48_000_000_000,
                "fold-3b": 18_000_000_000}  # fmt: skip
 """Floating point operations for each token: six for each parameter."""
 PEAK_GFLOPS: Final = 989_400
+CONVENTION: Final = "6N, dense BF16"
+MFU: Final = (0.36, 0.52)
+"""Use of the hardware on a node; each doubling of the nodes takes DOUBLED of it [assumed; 38 to 43 % are published]."""
+DOUBLED: Final = 0.008
+COMMUNICATION: Final = (12_000, 26_000)
+"""Share of a stretch in communication on a node, parts per million; each doubling adds COMMUNICATED [assumed]."""
+COMMUNICATED: Final = 7_000
 
 
 @dataclass(slots=True)
@@ -95,9 +104,12 @@ class _Telling:
     def __init__(self, attempt: Attempt, saved: Save | None, random: Random, until: int) -> None:
         self._attempt, self._saved, self._random = attempt, saved, random
         self._base = attempt.job.ask.run.rpartition("-r")[0]
+        self._gpus = attempt.sizes[0].gpus
+        self._doubled = log2(max(1, self._gpus / GPUS))
+        self._tokens = TOKENS_A_GPU[self._base] * self._gpus
         self._course = self._drawn()
         self._horizon = (until - HELD_BACK) * SECOND if attempt.end is None else attempt.end * SECOND
-        self._program = Program(attempt)
+        self._program = Program(attempt, step_ms=self._course.step, tokens=self._tokens, flop=FLOP[self._base])
         self._step = saved.step if saved else 0
 
     def _drawn(self) -> _Course:
@@ -106,7 +118,7 @@ class _Telling:
         first = attempt.start * SECOND + rng.randrange(1 * SECOND, 8 * SECOND)
         ready = first + rng.randrange(10 * SECOND, 90 * SECOND)
         loaded = ready + rng.randrange(40 * SECOND, 120 * SECOND) + (75 * SECOND if self._saved else 0)
-        step = rng.randrange(6 * SECOND, 12 * SECOND)
+        step = self._step_ms(rng.uniform(*MFU))
         hang, crash = rng.randrange(60 * SECOND, 170 * SECOND), rng.randrange(5 * SECOND, 40 * SECOND)
         down = rng.randrange(5 * SECOND, 20 * SECOND)
         if attempt.end is None:
@@ -114,6 +126,11 @@ class _Telling:
         noticed = attempt.end * SECOND - down
         late = {"NODE_FAIL": hang, "FAILED": crash, "OUT_OF_MEMORY": crash}.get(attempt.state, 0)
         return _Course(first, ready, loaded, step, noticed - late, noticed)
+
+    def _step_ms(self, mfu: float) -> int:
+        """How long a step takes: its operations over what the GPUs do of them in a second."""
+        used = mfu - DOUBLED * self._doubled
+        return round(self._tokens * FLOP[self._base] / (self._gpus * PEAK_GFLOPS * 1e9 * used) * SECOND)
 
     def live(self) -> Program:
         """The whole attempt, as far as it is told."""
@@ -157,16 +174,17 @@ class _Telling:
         end, rng = at + steps * self._course.step, self._random
         waited = rng.randrange(5 * SECOND, 60 * SECOND) if rng.random() < 0.08 else rng.randrange(2 * SECOND)
         waited = min(waited, (end - at) // 2)
-        communication = rng.randrange(30_000, 60_000)
+        communication = rng.randrange(*COMMUNICATION) + round(COMMUNICATED * self._doubled)
         self._step += steps
         self._program.did.append((at, end, "productive"))
         self._program.waited[end] = waited
+        self._program.communicated[end] = communication
         self._program.last = end
         self._say(
             end, "run.progressed", day=f"{datetime.fromtimestamp(end // SECOND, UTC):%Y-%m-%d}", step=self._step,
-            steps=steps, period_ms=end - at, data_ms=waited, tokens=steps * TOKENS_A_STEP,
+            steps=steps, period_ms=end - at, data_ms=waited, tokens=steps * self._tokens,
             loss_micro=1_500_000 + 9_000_000_000 // (self._step + 900), communication_ppm=communication,
-            flop_per_token=FLOP.get(self._base), peak_gflops=PEAK_GFLOPS, convention="6N, dense BF16",
+            flop_per_token=FLOP[self._base], peak_gflops=PEAK_GFLOPS, convention=CONVENTION,
         )  # fmt: skip
         return end
 
