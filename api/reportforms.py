@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final
+from unicodedata import combining, east_asian_width
 
 import msgspec
 
@@ -88,26 +89,59 @@ def _xlsx(report: Report) -> bytes:
 
 
 def _table(report: Report) -> bytes:
-    """Aligned text with a head, a double rule above the total, what is missing, and what it stands on."""
-    heads = [column.name for column in report.columns]
-    body = [[_shown(column, row.get(column.name)) for column in report.columns] for row in report.rows]
-    total = [_shown(column, report.total.get(column.name, "")) for column in report.columns]
-    if report.columns:
-        total[0] = "total" if report.columns[0].name not in report.total else total[0]
-    widths = [max(len(line[n]) for line in [heads, total, *body]) for n in range(len(heads))]
-    lines = [_line(heads, widths, report.columns), "  ".join("-" * width for width in widths)]
-    lines += [_line(row, widths, report.columns) for row in body]
-    lines += ["  ".join("=" * width for width in widths), _line(total, widths, report.columns)]
+    """Aligned text: what was asked, heads, a double rule above the total, what is missing, what it stands on."""
+    columns = report.columns
+    body = [[_shown(column, row.get(column.name)) for column in columns] for row in report.rows]
+    total = [_shown(column, report.total.get(column.name, "")) for column in columns]
+    if columns:
+        total[0] = "total" if columns[0].name not in report.total else total[0]
+    figures = [max(_width(line[n]) for line in [total, *body]) for n in range(len(columns))]
+    heads = _level([_folded(column.name, width) for column, width in zip(columns, figures, strict=True)])
+    widths = [max(width, *map(len, lines)) for width, lines in zip(figures, heads, strict=True)]
+    lines = [_asked(report), *(_line(line, widths, columns) for line in zip(*heads, strict=True))]
+    lines += ["  ".join("-" * width for width in widths), *(_line(row, widths, columns) for row in body)]
+    lines += ["  ".join("=" * width for width in widths), _line(total, widths, columns)]
     lines += [f"missing: {_gap(gap)}" for gap in report.gaps]
     lines.append(f"as of position {report.as_of.position}, {_time(report.as_of.time)}")
     return ("\n".join(lines) + "\n").encode()
 
 
-def _line(cells: list[str], widths: list[int], columns: Sequence[Column]) -> str:
-    parts = [
-        cell.ljust(width) if column.kind in ("label", "time") else cell.rjust(width)
-        for cell, width, column in zip(cells, widths, columns, strict=True)
-    ]
+def _asked(report: Report) -> str:
+    """What the figures are about, in one line."""
+    params = report.params
+    start, end = (f"{at.astimezone(params.zone):%Y-%m-%d %H:%M}" for at in (params.start, params.end))
+    whose = f", {params.project} and below" if params.project else ""
+    return f"{report.name} by {', '.join(params.group_by)}: {start} to {end} {params.zone.key}{whose}"
+
+
+def _folded(name: str, width: int) -> list[str]:
+    """A column's name in lines that are no wider than its figures need, broken behind underscores."""
+    parts = [f"{part}_" for part in name.split("_")]
+    parts[-1] = parts[-1].removesuffix("_")
+    room, lines = max(width, *(len(part) for part in parts)), [""]
+    for part in parts:
+        if len(lines[-1]) + len(part) > room:
+            lines.append("")
+        lines[-1] += part
+    return lines
+
+
+def _level(heads: Sequence[list[str]]) -> list[list[str]]:
+    """All heads with as many lines as the tallest one, their last lines side by side."""
+    most = max((len(lines) for lines in heads), default=0)
+    return [[""] * (most - len(lines)) + lines for lines in heads]
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal that a text takes: two for wide letters, none for those that only mark another one."""
+    return sum(0 if combining(one) else 2 if east_asian_width(one) in "WF" else 1 for one in text)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], columns: Sequence[Column]) -> str:
+    parts = []
+    for cell, width, column in zip(cells, widths, columns, strict=True):
+        blanks = " " * (width - _width(cell))
+        parts.append(cell + blanks if column.kind in ("label", "time") else blanks + cell)
     return "  ".join(parts).rstrip()
 
 
@@ -118,7 +152,7 @@ def _shown(column: Column, value: Any) -> str:
         return "no price" if value["amount"] is None else f"{value['amount']} {value['currency']}"
     if isinstance(value, int) and column.kind not in ("label", "time"):
         return f"{value:,}".replace(",", THIN)
-    return str(value)
+    return "".join(one if one.isprintable() else "?" for one in str(value))  # a name must not steer a terminal
 
 
 def _gap(gap: dict[str, Any]) -> str:

@@ -70,12 +70,16 @@ Kind = Literal["label", "time", "integer", "seconds", "number", "money"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a report: machine name, head for people, kind (decides alignment and form), unit."""
+    """One column of a report: machine name, head for people, kind (decides alignment and form), unit.
+
+    none: why a row may have no value where that is no gap in what is known; '' where nothing is *no data*.
+    """
 
     name: str
     head: str
     kind: Kind
     unit: str = ""
+    none: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,13 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A report that exists: its groupings, its default grouping, its views and who may read it."""
+    """A report that exists: its groupings, its default grouping, its views and who may read it.
+
+    about: the question it answers, a sentence. measure: the additive column that rows are sorted by, the largest
+    first, and that bars show; '' keeps the report's own order and draws nothing. parts: additive columns that are
+    stacked in its place. attempts: which attempts its rows are made of: those that `ran`, `started` or `ended`
+    inside the window; '' where no list shows them. mend: what closes its gaps, a sentence.
+    """
 
     name: str
     title: str
@@ -103,6 +113,11 @@ class Definition:
     compute: Callable[[Scope, Params], Report]
     views: tuple[str, ...] = ("price",)
     money: bool = False
+    about: str = ""
+    measure: str = ""
+    parts: tuple[str, ...] = ()
+    attempts: Literal["", "ran", "started", "ended"] = ""
+    mend: str = ""
 
 
 _REPORTS: dict[str, Definition] = {}
@@ -157,9 +172,8 @@ def parse(
     groups = _groups(report, group_by)
     if view and view not in report.views:
         raise BadParameter("view", f"{view!r} is not a view of {name}; there are {', '.join(report.views)}")
-    known = _position(as_known_at, chosen)
-    if known is not None and cut is None:
-        cut = _known_when(as_known_at, chosen) if not as_known_at.isdecimal() else _recorded(known)
+    known, when = known_at(as_known_at, chosen)
+    cut = cut or when
     return Params(first, last, chosen, groups, known, view or report.views[0], cut, project.replace("\0", ""))
 
 
@@ -183,6 +197,17 @@ def _groups(report: Definition, text: str) -> tuple[str, ...]:
     if sum(group in BUCKETS for group in groups) > 1:
         raise BadParameter("group_by", f"give at most one of {', '.join(BUCKETS)}")
     return groups
+
+
+def known_at(text: str, zone: ZoneInfo) -> tuple[int | None, datetime | None]:
+    """The position that `as_known_at` means, and until when running things count then; nothing for ''.
+
+    Raises BadParameter.
+    """
+    position = _position(text, zone)
+    if position is None:
+        return None, None
+    return position, _recorded(position) if text.isdecimal() else _known_when(text, zone)
 
 
 def _position(text: str, zone: ZoneInfo) -> int | None:

@@ -1,6 +1,7 @@
 """Charts: one Vega-Lite spec each, drawn in the page by the browser and in documents as SVG.
 
 A spec holds no colours. Series have slots 1 to 5 and `other`; the theme gives each slot its colour, light or dark.
+Where colours have a meaning, a series' slot is its name in one of the theme's scales (`owner`, `goodput`, ...).
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
-__all__ = ["OTHER", "SLOTS", "Series", "Stack", "page_theme", "stacked", "svg", "theme"]
+__all__ = ["OTHER", "SLOTS", "Series", "Stack", "across", "page_theme", "stacked", "svg", "theme"]
 
 SLOTS: Final = ("1", "2", "3", "4", "5")
 OTHER: Final = "other"
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
+NAME_WIDTH: Final = 150
+ROW_HEIGHT, AXIS_HEIGHT = 22, 44
+"""Pixels: names beside bars across, one such bar with the gap below it, and the axis below all of them."""
 Spec = dict[str, Any]
 
 
@@ -31,7 +35,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Stacked bars over buckets of time. `missing`: buckets of which nothing is known."""
+    """Stacked bars over buckets of time (or of names, `across`). `missing`: buckets of which nothing is known.
+
+    scale: name of the theme's scale by meaning that gives the colours; '' gives them by slot.
+    """
 
     description: str
     unit: str
@@ -40,13 +47,16 @@ class Stack:
     buckets: Sequence[str]
     series: Sequence[Series]
     missing: Sequence[str] = ()
+    scale: str = ""
 
 
 @cache
 def theme() -> dict[str, Any]:
-    """The look of charts: configurations `light` and `dark`, and colours by meaning."""
+    """The look of charts: configurations `light` and `dark`, and colours by meaning, also as ranges of their names."""
     text = (Path(__file__).parent / "chart_theme.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
+    for mode in ("light", "dark"):
+        found[mode]["range"] |= {name: scale[mode] for name, scale in found["scales"].items()}
     return found
 
 
@@ -75,6 +85,23 @@ def stacked(stack: Stack, *, legend: bool = False, width: int | str = "container
     }
 
 
+def across(stack: Stack, *, width: int | str = "container") -> Spec:
+    """The same stacks as bars across, from top to bottom: for names, which are longer than dates."""
+    bars = _bars(stack, legend=False)
+    amount = bars["encoding"].pop("y")
+    amount["axis"] |= {"grid": True, "domain": False, "tickCount": 6, "labelOverlap": "greedy"}
+    names = {"title": None, "labelLimit": NAME_WIDTH, "grid": False, "domain": True}
+    scale = {"domain": list(stack.buckets), "paddingInner": 0.3, "paddingOuter": 0.15}
+    return {
+        "$schema": SCHEMA,
+        "description": stack.description,
+        "width": width,
+        "height": ROW_HEIGHT * len(stack.buckets) + AXIS_HEIGHT,
+        "encoding": {"x": amount, "y": {"field": "x", "type": "ordinal", "sort": None, "scale": scale, "axis": names}},
+        "layer": [bars],
+    }
+
+
 def _x(stack: Stack) -> Spec:
     axis = {"title": None, "labelAngle": 0, "labelOverlap": "greedy", "labelSeparation": 12}
     scale = {"domain": list(stack.buckets), "paddingInner": 0.16, "paddingOuter": 0.08}
@@ -83,8 +110,8 @@ def _x(stack: Stack) -> Spec:
 
 def _bars(stack: Stack, *, legend: bool) -> Spec:
     values = [
-        {"x": bucket, "s": series.slot, "n": series.name, "v": value}
-        for series in stack.series
+        {"x": bucket, "s": series.slot, "n": series.name, "v": value, "o": order}
+        for order, series in enumerate(stack.series)
         for bucket, value in zip(stack.buckets, series.values, strict=True)
         if value
     ]
@@ -96,10 +123,10 @@ def _bars(stack: Stack, *, legend: bool) -> Spec:
             "color": {
                 "field": "s",
                 "type": "nominal",
-                "scale": {"domain": [*SLOTS, OTHER]},
+                "scale": _colours(stack),
                 "legend": _legend(stack) if legend else None,
             },
-            "order": {"field": "s", "type": "ordinal"},
+            "order": {"field": "o", "type": "quantitative"},
             "tooltip": [
                 {"field": "x", "type": "nominal", "title": stack.bucket_head},
                 {"field": "n", "type": "nominal", "title": stack.series_head},
@@ -107,6 +134,13 @@ def _bars(stack: Stack, *, legend: bool) -> Spec:
             ],
         },
     }
+
+
+def _colours(stack: Stack) -> Spec:
+    """Slots, or names of a scale by meaning, in the order in which the theme has their colours."""
+    if not stack.scale:
+        return {"domain": [*SLOTS, OTHER]}
+    return {"domain": theme()["scales"][stack.scale]["domain"], "range": stack.scale}
 
 
 def _legend(stack: Stack) -> Spec:

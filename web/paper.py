@@ -36,11 +36,12 @@ class OnlyOurs(URLFetcher):
         return URLFetcherResponse(url, (FONTS / name).read_bytes(), {"Content-Type": "font/ttf"})
 
 
-def lay_out(html: str, paper: str, address: str) -> bytes:
-    """A PDF of a document. paper: a key of PAPERS; address: what relative links in it lead from."""
+def lay_out(html: str, paper: str, address: str, *, across: bool = False) -> bytes:
+    """A PDF of a document. paper: a key of PAPERS; address: what relative links in it lead from; across: lies."""
     with _making:
         styles, fonts = _styles()
-        size = CSS(string=f"@page {{ size: {PAPERS[paper]} }}", font_config=fonts)
+        sheet = f"{PAPERS[paper]} landscape" if across else PAPERS[paper]
+        size = CSS(string=f"@page {{ size: {sheet} }}", font_config=fonts)
         made: bytes = HTML(string=html, base_url=address, url_fetcher=OnlyOurs()).write_pdf(
             stylesheets=[*styles, size], font_config=fonts
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Semaphore
 from typing import Any, Final
@@ -20,7 +21,7 @@ from web.rights import page
 from web.tables import Table
 from web.usagefigs import costs_gaps, key_figures
 
-__all__ = ["project_pdf", "projects_pdf"]
+__all__ = ["FONTS", "Paper", "answer", "plain", "project_pdf", "projects_pdf"]
 
 PAPERS: Final = ("a4", "letter")
 FONTS: Final = Path(__file__).parent / "fonts"
@@ -34,19 +35,29 @@ MISSING: Final = (ImportError, OSError)
 """What importing the layout raises where its system library is missing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A document to lay out: its HTML, the name of its file without ending, whether it lies across the paper."""
+
+    html: str
+    name: str
+    across: bool = False
+
+
 @page
 def projects_pdf(request: HttpRequest) -> HttpResponse:
     """The use of all projects as a document."""
-    return _usage(request, "")
+    return answer(request, lambda: _usage(request, ""))
 
 
 @page
 def project_pdf(request: HttpRequest, code: str) -> HttpResponse:
     """The use of one project as a document."""
-    return _usage(request, code)
+    return answer(request, lambda: _usage(request, code))
 
 
-def _usage(request: HttpRequest, code: str) -> HttpResponse:
+def answer(request: HttpRequest, make: Callable[[], Paper]) -> HttpResponse:
+    """A document as a response, one at a time in a process. `make` may raise Wrong; what cannot be made is told."""
     try:
         paper = request.GET.get("paper", "a4").lower()
         if paper not in PAPERS:
@@ -54,7 +65,7 @@ def _usage(request: HttpRequest, code: str) -> HttpResponse:
         if not _making.acquire(timeout=PATIENCE_SECONDS):
             return _busy(request)
         try:
-            return _document(request, code, paper)
+            return _document(request, make(), paper)
         finally:
             _making.release()
     except Wrong as wrong:
@@ -68,28 +79,33 @@ def _busy(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _document(request: HttpRequest, code: str, paper: str) -> HttpResponse:
+def _usage(request: HttpRequest, code: str) -> Paper:
     found = read_book(request, code)
-    if found.asked.days.number > MOST_DAYS:
+    days = found.asked.days
+    if days.number > MOST_DAYS:
         raise Wrong("to", f"A document holds at most {MOST_DAYS} days; choose fewer, or take the CSV or XLSX.")
-    made = _made(render_to_string("pdf/usage.html", _context(found)), paper, request.build_absolute_uri())
+    html = render_to_string("pdf/usage.html", _context(found))
+    return Paper(html, f"usage-{code or 'all'}-{days.first}-{days.last}")
+
+
+def _document(request: HttpRequest, wanted: Paper, paper: str) -> HttpResponse:
+    made = _made(wanted, paper, request.build_absolute_uri())
     if made is None:
         text = "This machine lacks Pango, which lays documents out. Install it (Debian: libpangoft2-1.0-0), then again."
         return render(request, "web/refused.html", {"text": text}, status=503)
     response = HttpResponse(made, content_type="application/pdf")
-    days = found.asked.days
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", code) or "all"
-    response["Content-Disposition"] = f'inline; filename="usage-{name}-{days.first}-{days.last}.pdf"'
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", wanted.name)
+    response["Content-Disposition"] = f'inline; filename="{name}.pdf"'
     return response
 
 
-def _made(html: str, paper: str, address: str) -> bytes | None:
+def _made(wanted: Paper, paper: str, address: str) -> bytes | None:
     """The document; None where the system library for it is missing."""
     try:
         from web.paper import lay_out
     except MISSING:
         return None
-    return lay_out(html, paper, address)
+    return lay_out(wanted.html, paper, address, across=wanted.across)
 
 
 def _context(found: Book) -> dict[str, Any]:
@@ -111,12 +127,12 @@ def _context(found: Book) -> dict[str, Any]:
     spec = charts.stacked(drawn, width=CHART_WIDTH, height=200)
     return {
         **context, "figs": key_figures(found), "gaps": costs_gaps(found), "legend": usagecharts.legend(found),
-        "tables": [_plain(table) for table in tables], "chart": charts.svg(spec, fonts=FONTS),
+        "tables": [plain(table) for table in tables], "chart": charts.svg(spec, fonts=FONTS),
         "chart_title": f"{drawn.unit} per {found.asked.days.bucket}, by {found.asked.group}",
     }  # fmt: skip
 
 
-def _plain(table: Table) -> Table:
+def plain(table: Table) -> Table:
     """A table as paper can hold it: without bars, titles and links to files."""
     kept = [n for n, head in enumerate(table.heads) if head.css not in ("viz", "title")]
     return replace(

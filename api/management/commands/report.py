@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
+import textwrap
+from argparse import RawDescriptionHelpFormatter
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser, DjangoHelpFormatter
 
 from api import reportforms
 from events import reports
 from events.access import Scope
 from fleet.queries import site
 
+WIDTH = 100
+
+
+class _AsWritten(DjangoHelpFormatter, RawDescriptionHelpFormatter):
+    """Keeps the lines of the list of reports."""
+
+
+def _there_are() -> str:
+    """Every report with what it answers and what it can be grouped by."""
+    return "reports:\n" + "\n".join(_entry(reports.definition(name)) for name in reports.names())
+
+
+def _entry(found: reports.Definition) -> str:
+    told = [found.about or found.title, f"group by: {', '.join(found.groupings)}; usual: {','.join(found.default)}"]
+    if len(found.views) > 1:
+        told.append(f"views: {', '.join(found.views)}")
+    lines = [line for text in told for line in textwrap.wrap(text, WIDTH - 6, subsequent_indent="  ")]
+    return "\n".join([f"  {found.name}", *(f"      {line}" for line in lines)])
+
 
 class Command(BaseCommand):
     """Print one report."""
 
-    help = "Print a report. Names: usage, waits, costs. Same names, parameters and figures as GET /api/v1/reports/NAME."
+    help = "Print a report: the same names, parameters and figures as GET /api/v1/reports/NAME."
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        """The parser, whose help ends with the reports there are."""
+        return super().create_parser(
+            prog_name, subcommand, formatter_class=_AsWritten, epilog=_there_are(), **kwargs
+        )  # fmt: skip
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Options, as in REST."""
-        parser.add_argument("name", help="which report")
+        parser.add_argument("name", metavar="NAME", help=f"which report: {', '.join(reports.names())}")
         parser.add_argument("--from", dest="start", required=True, metavar="D", help="date or RFC 3339 time")
         parser.add_argument("--to", dest="end", required=True, metavar="D", help="the same; not included")
         parser.add_argument("--timezone", default="", metavar="Z", help="zone of days and dates; the site's by default")
