@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from html import escape  # what Django's calls, without its look at each text whether it is lazy
 
 from django import template
-from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from web.tables import Bar, Cell
@@ -24,7 +24,8 @@ def cells(row: Sequence[Cell]) -> SafeString:
         name, scope = ("th", ' scope="row"') if head else ("td", "")
         anchor = f' id="{escape(cell.anchor)}"' if cell.anchor and not at else ""
         css = f' class="{escape(cell.css)}"' if cell.css else ""
-        parts += [f"<{name}{scope}{anchor}{css}>", *_inside(cell), f"</{name}>"]
+        title = f' title="{escape(cell.title)}"' if cell.title else ""
+        parts += [f"<{name}{scope}{anchor}{css}{title}>", *_inside(cell), f"</{name}>"]
     return mark_safe("".join(parts))  # noqa: S308 - every text went through escape
 
 
