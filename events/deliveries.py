@@ -23,7 +23,7 @@ from django.db import DataError, connection, transaction
 from psycopg.types.json import Jsonb
 
 from events import tally
-from events.adapters import Draft, Refusal, cloudevents, jobcomp, sacct_delivery, slurm_hook, slurm_json
+from events.adapters import Draft, Refusal, cloudevents, jobcomp, sacct_delivery, slurm_hook, slurm_json, slurm_nodes
 from events.intake import Refused, Result, Said, Voice, admit, now_us, sift
 from events.validate import refusal
 
@@ -40,6 +40,8 @@ ADAPTERS: Final[dict[str, Adapter]] = {
     "slurmctld-jobs": slurm_json.slurmctld_jobs,
     "squeue-json": slurm_json.squeue_json,
     "sacct-text": sacct_delivery.sacct_text,
+    "slurm-nodes": slurm_nodes.slurm_nodes,
+    "slurm-node-events": slurm_nodes.node_events,
 }
 
 logger = logging.getLogger(__name__)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models import Index, Q
 
 
 class Site(models.Model):
@@ -25,6 +27,98 @@ class Cluster(models.Model):
 
     class Meta:
         db_table = "fleet_cluster"
+
+
+class Node(models.Model):
+    """A node as it is now: what its scheduler shows, where its owner says that it stands, and its state.
+
+    gpus, gpu_model: as declared, else as the scheduler is set up. state: one of events.types.nodes.Lifecycle, since
+    `state_since`. flags, reason, reason_by: the scheduler's last word. works: jobs still hold something of a node that
+    takes no new ones. first_at: since when it is there.
+    """
+
+    pk = models.CompositePrimaryKey("cluster", "name")
+    cluster = models.TextField()
+    name = models.TextField()
+    stream = models.TextField(db_collation="C")
+    state = models.TextField()
+    state_since = models.DateTimeField()
+    flags = ArrayField(models.TextField())
+    works = models.BooleanField(null=True)
+    reason = models.TextField()
+    reason_by = models.TextField()
+    gpus = models.IntegerField(null=True)
+    gpu_model = models.TextField()
+    cpus = models.IntegerField(null=True)
+    memory_mb = models.BigIntegerField(null=True)
+    partitions = ArrayField(models.TextField())
+    features = ArrayField(models.TextField())
+    site = models.TextField()
+    hall = models.TextField()
+    pod = models.TextField()
+    rack = models.TextField()
+    unit = models.IntegerField(null=True)
+    leaf = models.TextField()
+    serial = models.TextField()
+    guaranteed = models.BooleanField()
+    declared = models.BooleanField()
+    boot = models.DateTimeField(null=True)
+    first_at = models.DateTimeField()
+    position = models.BigIntegerField()
+
+    class Meta:
+        db_table = "fleet_node"
+        indexes = [Index(fields=["stream"], name="fleet_node_stream")]
+
+
+class NodeSpell(models.Model):
+    """In which state a node was: [start, end), open now. Without gap or overlap from when it was there first.
+
+    gpus: those it has now; installed are those of every state but `planned` and `retired`, available those of
+    `in_service`.
+    """
+
+    pk = models.CompositePrimaryKey("cluster", "name", "seq")
+    cluster = models.TextField()
+    name = models.TextField()
+    seq = models.IntegerField()
+    stream = models.TextField(db_collation="C")
+    state = models.TextField()
+    start = models.DateTimeField(db_column="start_at")
+    end = models.DateTimeField(null=True, db_column="end_at")
+    gpus = models.IntegerField(null=True)
+    gpu_model = models.TextField()
+
+    class Meta:
+        db_table = "fleet_nodespell"
+        indexes = [Index(fields=["stream"], name="fleet_nodespell_stream"),
+                   Index(fields=["end"], name="fleet_nodespell_end")]  # fmt: skip
+
+
+class Hold(models.Model):
+    """Why a node takes no work: [since, until), open while it holds.
+
+    owner: operator, scheduler or policy. flag: the word under which the scheduler keeps it aside. by: who set it.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    cluster = models.TextField()
+    node = models.TextField()
+    stream = models.TextField(db_collation="C")
+    owner = models.TextField()
+    flag = models.TextField()
+    reason = models.TextField()
+    by = models.TextField(db_column="by_whom")
+    since = models.DateTimeField()
+    until = models.DateTimeField(null=True, db_column="until_at")
+
+    class Meta:
+        db_table = "fleet_hold"
+        indexes = [
+            Index(fields=["stream"], name="fleet_hold_stream"),
+            Index(fields=["since", "id"], name="fleet_hold_since"),
+            Index(fields=["since"], name="fleet_hold_open", condition=Q(until=None)),
+        ]
 
 
 class Source(models.Model):

@@ -1,11 +1,12 @@
-"""From the log to the site and its clusters."""
+"""From the log to the site, its clusters and its nodes."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from events.projector import Batch, Group
-from fleet.models import Cluster, Site
+from fleet import nodes
+from fleet.models import Cluster, Hold, Node, NodeSpell, Site
 
 TYPES: Final = ("site.declared", "cluster.declared")
 
@@ -28,12 +29,16 @@ INSERT INTO fleet_cluster (name, scheduler, gpus)
 
 
 def apply(batch: Batch) -> None:
-    """The site as last declared, and each touched cluster as last declared."""
-    if not batch.has(TYPES):
-        return
+    """The site as last declared, each touched cluster as last declared, each touched node from all its events."""
+    if batch.has(TYPES):
+        _declared(batch)
+    nodes.apply(batch)
+
+
+def _declared(batch: Batch) -> None:
     batch.touch_streams("touched", TYPES)
     for sql in (SITE, CLUSTERS):
         batch.cursor.execute(sql.format(shard=batch.shard, end=batch.end, visible=batch.visible()))
 
 
-GROUP: Final = Group(name="fleet", layer=0, version=1, tables=(Site, Cluster), apply=apply)
+GROUP: Final = Group(name="fleet", layer=0, version=2, tables=(Site, Cluster, Node, NodeSpell, Hold), apply=apply)

@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -68,18 +68,19 @@ class Fault(msgspec.Struct, gc=False):
 
 
 class _Answer(msgspec.Struct, gc=False):
-    """An answer as it is decoded: one without a list of jobs is none, whatever its status says."""
+    """An answer as it is decoded: one without a list of records is none, whatever its status says."""
 
     jobs: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
+    nodes: list[msgspec.Raw] | msgspec.UnsetType = msgspec.UNSET
     meta: msgspec.Raw = msgspec.Raw(b"{}")
     errors: list[Fault] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An answer, its records as they were sent."""
+    """An answer, its records (of jobs or of nodes) as they were sent."""
 
-    jobs: list[msgspec.Raw]
+    records: list[msgspec.Raw]
     meta: msgspec.Raw
 
 
@@ -133,6 +134,10 @@ class Scheduler:
     def jobs(self, version: str) -> bytes:
         """All jobs that slurmctld knows, as sent. Raises Trouble."""
         return self._get(f"/slurm/{version}/jobs")
+
+    def nodes(self, version: str) -> bytes:
+        """All nodes that slurmctld knows, as sent. Raises Trouble."""
+        return self._get(f"/slurm/{version}/nodes")
 
     def accounting(self, version: str, cluster: str, start: int, end: int | None) -> bytes:
         """Accounting of what ran or waited in [start, end) (epoch seconds; no end: until now), as sent.
@@ -223,7 +228,7 @@ def _checked(status: int, path: str, body: bytes) -> bytes:
     raise Trouble(f"{path} answered {status}: {said}{hint}")
 
 
-def read_document(body: bytes) -> Document:
+def read_document(body: bytes, what: Literal["jobs", "nodes"] = "jobs") -> Document:
     """The records of an answer. Raises Trouble when it is none, or tells of errors."""
     try:
         found = _document.decode(body)
@@ -232,16 +237,17 @@ def read_document(body: bytes) -> Document:
     faults = [fault for fault in found.errors if fault.error_number != _NOTHING_FOUND]
     if faults:
         raise Trouble(_faults(faults))
-    if found.jobs is msgspec.UNSET:
+    records = found.jobs if what == "jobs" else found.nodes
+    if records is msgspec.UNSET:
         if found.errors:  # no record in the window
             return Document([], found.meta)
-        raise Trouble("its answer holds no list of jobs")
-    return Document(found.jobs, found.meta)
+        raise Trouble(f"its answer holds no list of {what}")
+    return Document(records, found.meta)
 
 
 def cluster_of(document: Document) -> str:
     """The cluster that an answer's records name; empty where they name none."""
-    for record in document.jobs:
+    for record in document.records:
         try:
             named = msgspec.json.decode(record, type=_Named).cluster
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -99,20 +99,21 @@ def forget_ended(source: str, view: str, before: datetime) -> None:
 
 
 def chunks(
-    records: Sequence[msgspec.Raw], meta: msgspec.Raw, indexes: Iterable[int], most: int = CHUNK_BYTES
-) -> Iterator[bytes]:
-    """Documents of the chosen records, each as it was sent, of at most about `most` bytes."""
+    records: Sequence[msgspec.Raw], meta: msgspec.Raw, indexes: Iterable[int], most: int = CHUNK_BYTES,
+    what: str = "jobs",
+) -> Iterator[bytes]:  # fmt: skip
+    """Documents of the chosen records, each as it was sent, of at most about `most` bytes. what: name of their list."""
     part: list[msgspec.Raw] = []
     size = 0
     for index in sorted(indexes):
         part.append(records[index])
         size += memoryview(records[index]).nbytes
         if size >= most:
-            yield _document(part, meta)
+            yield _document(part, meta, what)
             part, size = [], 0
     if part:
-        yield _document(part, meta)
+        yield _document(part, meta, what)
 
 
-def _document(records: list[msgspec.Raw], meta: msgspec.Raw) -> bytes:
-    return msgspec.json.encode({"meta": meta, "errors": [], "jobs": records})
+def _document(records: list[msgspec.Raw], meta: msgspec.Raw, what: str) -> bytes:
+    return msgspec.json.encode({"meta": meta, "errors": [], what: records})

@@ -54,6 +54,10 @@ class Hall:
         """Number of the node's rack."""
         return node // RACK
 
+    def place_in_rack(self, node: int) -> int:
+        """Which of its rack's nodes it is, from below."""
+        return node % RACK
+
 
 @dataclass(frozen=True, slots=True)
 class Project:

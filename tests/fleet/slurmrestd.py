@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 REST: Final = Path(__file__).parent.parent / "payloads" / "slurm" / "rest"
-WHAT: Final = ("jobs", "ping", "diag")
+WHAT: Final = ("jobs", "nodes", "ping", "diag")
 TOKEN: Final = "a-token-of-slurm"
 
 
@@ -35,6 +35,7 @@ class Fake:
     def __init__(self) -> None:
         self.jobs: list[dict[str, Any]] = json.loads(captured("slurm_v0.0.38_jobs.json.gz"))["jobs"]
         self.records: list[dict[str, Any]] = json.loads(captured("slurmdb_v0.0.38_jobs.json.gz"))["jobs"]
+        self.nodes: list[dict[str, Any]] = json.loads(captured("slurm_v0.0.38_nodes.json"))["nodes"]
         self.openapi: bytes | None = captured("openapi.json.gz")
         self.version = "v0.0.38"
         self.asked: list[str] = []
@@ -52,12 +53,12 @@ class Fake:
                 return given
         if parts.path == "/openapi/v3" and self.openapi is not None:
             return 200, self.openapi
-        if parts.path not in {
-            f"/{p}/{self.version}/{d}" for p in ("slurm", "slurmdb") for d in ("jobs", "ping", "diag")
-        }:
+        if parts.path not in {f"/{p}/{self.version}/{d}" for p in ("slurm", "slurmdb") for d in WHAT}:
             return 404, _after_headers("unknown_version.txt")
         if token != TOKEN:
             return 500, _after_headers("bad_token.txt")
+        if parts.path.endswith("/nodes"):
+            return 200, json.dumps({"meta": {}, "errors": [], "nodes": self.nodes}).encode()
         shown = self.window(parse_qs(parts.query)) if parts.path.startswith("/slurmdb") else self.jobs
         return 200, json.dumps({"meta": {}, "errors": [], "jobs": shown}).encode()
 

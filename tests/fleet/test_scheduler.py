@@ -59,8 +59,8 @@ def test_versions_that_nobody_reads_are_left_alone(fake: Fake, offered: tuple[in
 
 def test_jobs_come_as_they_were_sent(fake: Fake) -> None:
     document = read_document(asking(fake).jobs("v0.0.38"))
-    assert len(document.jobs) == 108  # counted in the capture by hand
-    assert json.loads(bytes(document.jobs[0])) == fake.jobs[0]
+    assert len(document.records) == 108  # counted in the capture by hand
+    assert json.loads(bytes(document.records[0])) == fake.jobs[0]
     assert cluster_of(document) == "pod-a"
 
 
@@ -104,8 +104,8 @@ def test_slurms_own_errors_are_told(fake: Fake) -> None:
 def test_nothing_found_is_an_empty_list(fake: Fake) -> None:
     nothing = {"errors": [{"error": "Nothing found", "error_number": 9003}], "jobs": []}
     fake.answers["/slurmdb"] = (500, json.dumps(nothing).encode())
-    assert read_document(asking(fake).accounting("v0.0.38", "pod-a", 1, 2)).jobs == []
-    assert read_document(json.dumps(nothing).encode()).jobs == []
+    assert read_document(asking(fake).accounting("v0.0.38", "pod-a", 1, 2)).records == []
+    assert read_document(json.dumps(nothing).encode()).records == []
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"jobs": 3}', b"[" * 5000, b'"\xff"'])

@@ -1,0 +1,51 @@
+"""What lists of nodes and holds can be filtered by, the same for pages and for REST."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import django_filters as filters
+from django.db.models import Q, QuerySet
+
+from events.filters import Words, YesNo, since, until
+
+__all__ = ["HoldFilter", "NodeFilter"]
+
+
+class NodeFilter(filters.FilterSet):
+    """Nodes."""
+
+    cluster = Words(lookup_expr="in")
+    name = filters.CharFilter(method="called", label="Part of its name.")
+    state = Words(lookup_expr="in")
+    gpu_model = Words(lookup_expr="in")
+    partition = filters.CharFilter(field_name="partitions", lookup_expr="contains", method="in_partition")
+    hall = Words(lookup_expr="in")
+    pod = Words(lookup_expr="in")
+    rack = Words(lookup_expr="in")
+    leaf = Words(lookup_expr="in")
+    held = YesNo(method="that_is_held", label="Takes no new work.")
+
+    def called(self, rows: QuerySet[Any], _: str, value: str) -> QuerySet[Any]:
+        """Nodes with a text in their name or serial number."""
+        return rows.filter(Q(name__icontains=value) | Q(serial__iexact=value))
+
+    def in_partition(self, rows: QuerySet[Any], _: str, value: str) -> QuerySet[Any]:
+        """Nodes of a partition of their scheduler."""
+        return rows.filter(partitions__contains=[value])
+
+    def that_is_held(self, rows: QuerySet[Any], _: str, value: bool) -> QuerySet[Any]:
+        """Nodes that take no new work, or those that do."""
+        return rows.exclude(state="in_service") if value else rows.filter(state="in_service")
+
+
+class HoldFilter(filters.FilterSet):
+    """Holds."""
+
+    cluster = Words(lookup_expr="in")
+    node = Words(lookup_expr="in")
+    owner = Words(lookup_expr="in")
+    flag = Words(lookup_expr="in")
+    open = YesNo(field_name="until", lookup_expr="isnull", label="It holds its node now.")
+    since_from = since("since")
+    since_to = until("since")
