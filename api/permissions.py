@@ -8,7 +8,7 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
-from api.scopes import ADMIN, LOG_READ, MONEY_READ, READ, SCOPES, granted
+from api.scopes import ADMIN, LOG_READ, MONEY_READ, READ, RUNS_WRITE, SCOPES, granted
 from api.tokens import Caller
 from events.access import Scope
 
@@ -53,7 +53,7 @@ def caller_of(request: Request) -> Caller | None:
 def _person(user: Any) -> Caller:
     if user.is_staff or user.is_superuser:
         return Caller(f"user:{user.pk}", granted([ADMIN]))
-    return Caller(f"user:{user.pk}", granted([MONEY_READ]), _projects(user))
+    return Caller(f"user:{user.pk}", granted([MONEY_READ, RUNS_WRITE]), _projects(user))
 
 
 def _projects(user: Any) -> frozenset[str]:

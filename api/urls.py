@@ -5,7 +5,23 @@ from __future__ import annotations
 from django.urls import path, re_path
 
 from api.errors import not_found
-from api.views import docs, fairshare, fleet, health, jobs, log, reports, sources, tokens, training, webhooks
+from api.views import (
+    closing,
+    docs,
+    fairshare,
+    fleet,
+    health,
+    jobs,
+    log,
+    nodes,
+    reports,
+    scaling,
+    sources,
+    tokens,
+    training,
+    waiting,
+    webhooks,
+)
 
 V1 = "api/v1/"
 
@@ -20,6 +36,10 @@ urlpatterns = [
     path(V1 + "rejections/<uuid:id>/replay", log.Replay.as_view(), name="api-rejection-replay"),
     path(V1 + "runs", jobs.Runs.as_view(), name="api-runs"),
     path(V1 + "runs/<uuid:id>", jobs.Run.as_view(), name="api-run"),
+    path(V1 + "runs/<uuid:id>/interruptions", scaling.Interruptions.as_view(), name="api-run-interruptions"),
+    path(V1 + "runs/<uuid:id>/speed", scaling.RunSpeed.as_view(), name="api-run-speed"),
+    path(V1 + "runs/<uuid:id>/close", closing.Close.as_view(), name="api-run-close"),
+    path(V1 + "runs/<uuid:id>/reopen", closing.Reopen.as_view(), name="api-run-reopen"),
     path(V1 + "ingest/slurm/jobcomp", webhooks.Jobcomp.as_view(), name="api-ingest-jobcomp"),
     re_path(rf"^{V1}ingest/slurm/jobcomp/.*$", webhooks.Jobcomp.as_view(schema=None)),
     path(V1 + "ingest/slurm/hook", webhooks.Hook.as_view(), name="api-ingest-hook"),
@@ -32,14 +52,19 @@ urlpatterns = [
     path(V1 + "attempts/<uuid:id>", jobs.Attempt.as_view(), name="api-attempt"),
     path(V1 + "goodput", training.Goodput.as_view(), name="api-goodput"),
     path(V1 + "checkpoints", training.Checkpoints.as_view(), name="api-checkpoints"),
+    path(V1 + "scaling-records", scaling.ScalingRecords.as_view(), name="api-scaling-records"),
     path(V1 + "projects", jobs.Projects.as_view(), name="api-projects"),
     path(V1 + "projects/<str:code>", jobs.Project.as_view(), name="api-project"),
     path(V1 + "accounts", jobs.Accounts.as_view(), name="api-accounts"),
     path(V1 + "accounts/<str:cluster>/<str:account>", jobs.Account.as_view(), name="api-account"),
+    path(V1 + "waiting", waiting.Waiting.as_view(), name="api-waiting"),
     path(V1 + "fairshare", fairshare.Fairshare.as_view(), name="api-fairshare"),
     path(V1 + "fairshare/<str:cluster>/sacctmgr", fairshare.FairshareExport.as_view(), name="api-fairshare-export"),
     path(V1 + "clusters", fleet.Clusters.as_view(), name="api-clusters"),
     path(V1 + "clusters/<str:name>", fleet.Cluster.as_view(), name="api-cluster"),
+    path(V1 + "nodes", nodes.Nodes.as_view(), name="api-nodes"),
+    path(V1 + "nodes/<str:cluster>/<str:name>", nodes.Node.as_view(), name="api-node"),
+    path(V1 + "holds", nodes.Holds.as_view(), name="api-holds"),
     path(V1 + "site", fleet.Site.as_view(), name="api-site"),
     path(V1 + "tokens", tokens.Tokens.as_view(), name="api-tokens"),
     path(V1 + "tokens/<str:name>", tokens.Token.as_view(), name="api-token"),

@@ -24,18 +24,21 @@ from bench import data
 from bench.base import owner_sql
 from bench.ingest import copy_into
 from events import actions, projector
+from events.adapters import Draft
+from events.copying import copying
 from events.derive.attempts import Sighting, fold
 from events.privacy import pseudonymise
 from events.projector import Batch
 from events.queries import head_position
 from events.sqlfiles import statements
 from events.types import REGISTRY, EventStruct
+from events.types.accounts import AssociationReported
 from events.types.clusters import SiteDeclared
 from events.types.jobs import JobReported
 from events.types.projects import AccountMapped, ProjectDeclared
 from events.types.rates import RatePublished
-from jobs import projections, rows
-from jobs.copying import copying
+from events.types.shares import FairshareConfigured
+from jobs import accounts, balances, projections, rows
 
 PROJECTS: Final = 40
 TEAMS: Final = 8
@@ -44,12 +47,17 @@ GREAT_RUN: Final = "flagship"
 """A run of GREAT_JOBS jobs in the last GREAT_DAYS days, whatever the size of the books."""
 GREAT_JOBS: Final = 1_000
 GREAT_DAYS: Final = 60
+ACCOUNTS: Final = (7, 3)
+"""A person works in the account of this many times the own number, mostly of the first, sometimes of the second."""
+FAIRSHARE: Final = FairshareConfigured("pod-a", "2020-01-01", 7 * 86_400, weights=("*=cpu:125,gpu:10000",))
+"""Half of what was used counts after a week, added up in the slices of Slurm's thread."""
 RUNNING: Final = 40
 """Jobs that run at the end of the books."""
 CHUNK: Final = 20_000
 """Jobs held in memory at a time."""
 ZONE: Final = "Europe/Berlin"
-TABLES: Final = ("jobs_job", "jobs_attempt", "jobs_segment", "jobs_run", "jobs_usageday", "jobs_classday")
+TABLES: Final = ("jobs_job", "jobs_attempt", "jobs_segment", "jobs_run", "jobs_usageday", "jobs_classday",
+                 "jobs_balance")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,7 @@ Record = tuple[int, str, JobReported]
 
 
 def declare() -> None:
-    """Site, tree of projects, one account each, prices: the same for every size."""
+    """Site, tree of projects, one account each, prices, shares: the same for every size."""
     actions.declare_site(SiteDeclared(name="Bench", timezone=ZONE, currency="EUR"), actor="bench")
     said: list[tuple[str, EventStruct]] = [
         ("project.declared", ProjectDeclared(project="lab", title="Lab", kind="organisation"))
@@ -82,9 +90,24 @@ def declare() -> None:
     for name, price in (("h100", 2_500_000), ("h200", 3_100_000), ("cpu", 40_000)):
         rate = RatePublished(resource_class=name, currency="EUR", micro_per_hour=price, from_day="2020-01-01")
         said.append(("rate.published", rate))
+    said.append(("fairshare.configured", FAIRSHARE))
     for type_, struct in said:
         actions.say(struct, type_=type_, actor="bench")
+    accounts.report([Draft("association.reported", one, "", 0, 0) for one in _associations()], complete=False)
     projector.catch_up()
+
+
+def _associations() -> Iterator[AssociationReported]:
+    """Shares as Slurm would have them: teams, their accounts, and in these whoever works there."""
+    choose = random.Random(PROJECTS)
+    yield AssociationReported("pod-a", "root", shares=1)
+    for team in range(TEAMS):
+        yield AssociationReported("pod-a", f"team{team}", parent="root", shares=choose.randint(1, 9))
+    for number in range(PROJECTS):
+        parent, shares = f"team{number % TEAMS}", choose.randint(1, 9)
+        yield AssociationReported("pod-a", f"acc{number:02d}", parent=parent, shares=shares)
+    for person, account in sorted({(p, p * step % PROJECTS) for p in range(USERS) for step in ACCOUNTS}):
+        yield AssociationReported("pod-a", f"acc{account:02d}", user=f"user{person:03d}", shares=1)
 
 
 def fill(size: Size, now: int | None = None) -> None:
@@ -131,7 +154,7 @@ def _job(number: int, choose: random.Random, submit: int) -> dict[str, Any]:
     """One job; a person works in one account, some in two, and names the runs of a week."""
     found = data.job(number, choose)
     person = choose.randrange(USERS)
-    account = person * 7 % PROJECTS if choose.random() < 0.8 else person * 3 % PROJECTS
+    account = person * ACCOUNTS[choose.random() >= 0.8] % PROJECTS
     found |= _moved(found, submit) | {"user": f"user{person:03d}", "account": f"acc{account:02d}"}
     found["gpu_types"] = [f"{choose.choice(('h100', 'h200'))}={found['gpus']}"]
     if choose.random() < 0.3:
@@ -229,6 +252,10 @@ def _roll_up() -> None:
         cursor.execute("INSERT INTO touched_runs SELECT DISTINCT run FROM jobs_job WHERE run_name <> ''")
         for statement in statements("jobs", "runs"):
             cursor.execute(statement)
-        projections._roll_up(Batch(cursor, "jobs", 0, head), ZONE)
+        batch = Batch(cursor, "jobs", 0, head)
+        balances.begin(batch)
+        balances.forget(batch, balances.configured(cursor))
+        balances.recompute(batch, ZONE)
+        projections._roll_up(batch, ZONE)
         cursor.execute("UPDATE events_head SET position = %s", [head])
         cursor.execute("UPDATE events_progress SET position = %s", [head])

@@ -2,7 +2,7 @@
 
 Requests go through Django's whole handler in this process, as staff and as a lead who may see one team, in turns of
 the two books. What grows from one to the other: the days (10 times) and the jobs a day (twice). The tree of projects,
-accounts, people and prices, and one great run of 1,000 jobs, are the same.
+accounts, people, shares and prices, and one great run of 1,000 jobs, are the same.
 """
 
 from __future__ import annotations
@@ -80,14 +80,18 @@ def _pages() -> dict[str, dict[str, Address]]:
     """Page -> who -> its address; by chance over projects and runs that this person may see."""
     everything = [f"proj{number:02d}" for number in range(books.PROJECTS)]
     team = [code for number, code in enumerate(everything) if number % books.TEAMS == 0]
+    projects = {"staff": everything, "lead": team}
     ((great,),) = owner_sql(f"SELECT id FROM jobs_run WHERE name = '{books.GREAT_RUN}'")
     return {
         "month_costs": _both(lambda _choose: f"/api/v1/reports/costs?{_last_month()}&group_by=project"),
-        "project": _of_each({"staff": everything, "lead": team}, "/projects/{}/"),
+        "project": _of_each(projects, "/projects/{}/"),
         "run": _of_each({"staff": _runs(everything), "lead": _runs(team)}, "/runs/{}/"),
         "great_run": _both(lambda _choose: f"/runs/{great}/"),
         "runs": _both(lambda _choose: "/runs/"),
         "jobs": _both(lambda _choose: "/jobs/"),
+        "fairshare": _of_each(
+            {who: [f"acc{code[4:]}" for code in seen] for who, seen in projects.items()}, "/fairshare/?account={}"
+        ),
     }
 
 

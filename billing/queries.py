@@ -5,10 +5,10 @@ from __future__ import annotations
 from django.db.models import QuerySet
 
 from billing.models import Price
-from billing.runs import Priced, RunCost, cost_of_run
+from billing.runs import Priced, RunCost, cost_of_job, cost_of_run
 from events.access import Scope
 
-__all__ = ["Priced", "RunCost", "cost_of_run", "prices"]
+__all__ = ["Priced", "RunCost", "cost_of_job", "cost_of_run", "prices"]
 
 
 def prices(scope: Scope) -> QuerySet[Price]:

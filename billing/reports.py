@@ -76,17 +76,17 @@ def costs(scope: Scope, params: Params) -> Report:
 def _whole(scope: Scope, params: Params, place: Site) -> list[tuple[Any, ...]]:
     """The one row of everything asked for."""
     by = windows.grouping(windows.window(replace(params, group_by=()), place.zone), {**DIMENSIONS, **EXTRA})
-    return _read(scope, by, place.currency)[0]
+    return _read(scope, by, place.currency, gaps=False)[0]
 
 
-def _read(scope: Scope, by: Grouping, currency: str) -> tuple[list[tuple[Any, ...]], list[Row]]:
+def _read(scope: Scope, by: Grouping, currency: str, *, gaps: bool = True) -> tuple[list[tuple[Any, ...]], list[Row]]:
     arguments = {**by.window.arguments, "currency": currency}
     condition = windows.scoped(scope, by.window.params, arguments)
     priced = PRICED.format(facts=windows.class_facts(by.window), condition=condition)
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {by.select(SUMS)} FROM ({priced}) AS f {by.sql}", arguments)
         rows = cursor.fetchall()
-        if not any(row[-2] or row[-1] for row in rows):  # everything has a price: no second look for what has none
+        if not gaps or not any(row[-2] or row[-1] for row in rows):  # all has a price: no look for what has none
             return rows, []
         cursor.execute(GAPS.format(priced=priced), arguments)
         return rows, [_gap(row, currency) for row in cursor.fetchall()]
@@ -127,4 +127,8 @@ def _values(seconds: Any, cents: int, currency: str) -> Row:
 
 def declare() -> None:
     """Register the reports of billing."""
-    register(Definition("costs", "Cost of use at list price", GROUPINGS, ("project",), costs, ("price",), money=True))
+    register(Definition(
+        "costs", "Cost of use at list price", GROUPINGS, ("project",), costs, ("price",), money=True,
+        about="What did the use of projects cost at list price?", measure="amount", attempts="ran",
+        mend="Publish a rate of that class for these days (an event rate.published): the cost follows by itself.",
+    ))  # fmt: skip

@@ -1,4 +1,4 @@
-"""What one run cost at list price: its stretches cut at the site's midnights, at the price of each day."""
+"""What one run or job cost at list price: its stretches cut at the site's midnights, at the price of each day."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from events.sqlfiles import statements
 from fleet.queries import site
 from jobs import windows
 
-__all__ = ["Priced", "RunCost", "cost_of_run"]
+__all__ = ["Priced", "RunCost", "cost_of_job", "cost_of_run"]
 
 # By an array, so that it is looked up by attempt and the table is not read.
-_STRETCHES: Final = "x.attempt = ANY(ARRAY(SELECT t.id FROM jobs_attempt t WHERE t.run = %(run)s))"
+_STRETCHES: Final = "x.attempt = ANY(ARRAY(SELECT t.id FROM jobs_attempt t WHERE t.{key} = %(id)s))"
 _SUMS: Final = """
     SELECT f.resource_class, p.micro_per_hour, min(f.day), max(f.day), sum(f.unit_seconds)
     FROM ({facts}) AS f
@@ -41,7 +41,7 @@ class Priced:
 
 @dataclass(frozen=True, slots=True)
 class RunCost:
-    """The cost of a run; its parts add up to `amount` (decimal text with cents), None where nothing has a price."""
+    """The cost of a run or job; parts add up to `amount` (decimal text with cents), None where nothing has a price."""
 
     currency: str
     parts: Sequence[Priced]
@@ -59,17 +59,24 @@ def cost_of_run(scope: Scope, run: UUID, start: datetime, cut: datetime) -> RunC
     start: of its first attempt. The caller must have found the run in `jobs.queries` with the same scope. Cents
     are given out by largest remainder, as in the report `costs`, whose total for the same use is the same.
     """
-    if not scope.money:
-        return None
+    return _cost_of("run", run, start, cut) if scope.money else None
+
+
+def cost_of_job(scope: Scope, job: UUID, start: datetime, cut: datetime) -> RunCost | None:
+    """The same of one job."""
+    return _cost_of("job", job, start, cut) if scope.money else None
+
+
+def _cost_of(key: str, id_: UUID, start: datetime, cut: datetime) -> RunCost:
     place = site()
     first = start.astimezone(place.zone).date()
     last = max(start, cut).astimezone(place.zone).date()
     params = Params(midnight(first, place.zone), midnight(last + timedelta(days=1), place.zone), place.zone, cut=cut)
     found = windows.window(params, place.zone)
     pieces, _, _, sums, _ = statements("jobs", "report_usage")
-    facts = sums.format(pieces=pieces.format(running=_STRETCHES))
+    facts = sums.format(pieces=pieces.format(running=_STRETCHES.format(key=key)))
     with connection.cursor() as cursor:
-        arguments = {**found.arguments, "run": run, "currency": place.currency}
+        arguments = {**found.arguments, "id": id_, "currency": place.currency}
         cursor.execute(_SUMS.format(facts=facts), arguments)
         return _cost(cursor.fetchall(), place.currency)
 

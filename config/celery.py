@@ -53,7 +53,8 @@ app.conf.update(
         "catch-up": {"task": "events.tasks.catch_up", "schedule": 2.0, "options": {"expires": 2.0}},
         "pull": {"task": "jobs.tasks.pull", "schedule": 1.0, "options": {"expires": 3.0}},
         "runaways": {"task": "jobs.tasks.find_runaways", "schedule": 60.0, "options": {"expires": 60.0}},
+        "mail": {"task": "web.tasks.mail", "schedule": 30.0, "options": {"expires": 30.0}},
         "upkeep": {"task": "events.tasks.upkeep", "schedule": 3600.0, "options": {"expires": 600.0}},
     },
 )
-app.autodiscover_tasks(["events", "jobs"])
+app.autodiscover_tasks(["events", "jobs", "web"])

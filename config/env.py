@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from datetime import time
 from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -36,6 +39,65 @@ def words(name: str, default: list[str]) -> list[str]:
     """The variable as a comma-separated list."""
     value = text(name)
     return [word.strip() for word in value.split(",") if word.strip()] if value else default
+
+
+class MailServer(NamedTuple):
+    """Where mail is handed over. tls: STARTTLS; ssl: encrypted from the first byte."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    tls: bool
+    ssl: bool
+
+
+MAIL_SCHEMES: Final = {
+    "smtp": (25, False, False), "smtp+tls": (587, True, False), "submission": (587, True, False),
+    "smtps": (465, False, True), "smtp+ssl": (465, False, True),
+}  # fmt: skip
+"""Scheme -> usual port, STARTTLS, TLS from the start."""
+
+
+def mail_server(name: str) -> MailServer | None:
+    """The variable as the address of a mail server, `smtp+tls://user:password@host:587`; None when unset.
+
+    Characters that mean something in an address are written as %40 and the like. The message never shows the value,
+    which holds a password.
+    """
+    value = text(name)
+    if not value:
+        return None
+    try:
+        found = urlsplit(value)
+        port = found.port
+    except ValueError:
+        raise ImproperlyConfigured(f"{name}: this is no address; expected smtp+tls://user:password@host:587") from None
+    if found.scheme not in MAIL_SCHEMES or not found.hostname:
+        known = ", ".join(f"{scheme}://" for scheme in MAIL_SCHEMES)
+        raise ImproperlyConfigured(f"{name}: expected {known} with a host, such as smtp+tls://user:password@host:587")
+    usual, tls, ssl = MAIL_SCHEMES[found.scheme]
+    return MailServer(
+        found.hostname, port or usual, unquote(found.username or ""), unquote(found.password or ""), tls, ssl
+    )
+
+
+def clock(name: str, default: str) -> time:
+    """The variable as hour and minute of a day, `07:00`. Raises ImproperlyConfigured otherwise."""
+    value = text(name, default)
+    hour, _, minute = value.partition(":")
+    if hour.isdecimal() and minute.isdecimal() and len(minute) == 2 and int(hour) < 24 and int(minute) < 60:
+        return time(int(hour), int(minute))
+    raise ImproperlyConfigured(f"{name}={value!r}: expected an hour and minute such as 07:00")
+
+
+def address(name: str, default: str) -> str:
+    """The variable as the address under which people open the site, without a slash at its end."""
+    value = text(name, default).rstrip("/")
+    found = urlsplit(value)
+    if found.scheme not in ("http", "https") or not found.netloc or found.query or found.fragment:
+        raise ImproperlyConfigured(f"{name}={value!r}: expected an address such as https://hallbook.example.org")
+    return value
 
 
 def home() -> Path:

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
+from typing import Final
 
 from django.conf import settings
 from django.db import connection
 
 from events.append import append as append_facts
-from events.append import fact
+from events.append import fact, key_of
 from events.intake import now_us
+from events.models import Event, EventKey
 from events.types import REGISTRY, EventStruct
 from events.types.clusters import ClusterDeclared, SiteDeclared
 
+OURS: Final = "hallbook"
+"""Source of what is said in this house."""
 
-def say(data: EventStruct, *, type_: str, actor: str, source: str = "hallbook", key: str = "") -> int:
+
+def say(
+    data: EventStruct, *, type_: str, actor: str, source: str = OURS, key: str = "",
+    expect: Mapping[str, int] | None = None,
+) -> int:  # fmt: skip
     """Append one event of ours, now. `key` makes it idempotent; without one it is said anew. Its position.
 
-    Raises ValueError when the data breaks the type's rules.
+    expect: stream -> last position of it that was read. Raises ValueError when the data breaks the type's rules, and
+    events.append.StreamMoved.
     """
     REGISTRY.get(type_).check(data)
     item = fact(
         data, type_=type_, source=source, source_key=key or str(uuid.uuid4()), occurred_us=now_us(), actor=actor
     )
-    return append_facts([item])[0].position
+    return append_facts([item], expect=expect)[0].position
+
+
+def said_under(key: str, *, source: str = OURS) -> Event | None:
+    """What was said under a key before."""
+    known = EventKey.objects.filter(shard=settings.SHARD, key=uuid.UUID(bytes=key_of(source, key))).first()
+    return Event.objects.get(shard=settings.SHARD, position=known.position) if known else None
 
 
 def declare_site(site: SiteDeclared, *, actor: str) -> bool:

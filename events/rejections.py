@@ -10,9 +10,11 @@ from django.conf import settings
 from django.db import transaction
 
 from events import deliveries
+from events.access import Scope
 from events.adapters import Refusal, cloudevents
 from events.intake import Voice, admit, now_us, sift
-from events.models import Event, Rejection
+from events.models import Delivery, Rejection
+from events.queries_log import brought_by
 
 __all__ = ["Fault", "fate", "replay", "waive"]
 
@@ -99,13 +101,13 @@ def _settle(id_: uuid.UUID, state: str, actor: str, why: str) -> None:
     Rejection.objects.filter(shard=settings.SHARD, id=id_).update(state=state, settled_by=actor, settled_why=why)
 
 
-def fate(delivery: uuid.UUID, state: str) -> tuple[list[int], list[uuid.UUID]]:
-    """Positions of a delivery's events and ids of its rejections, at most 1,000 each."""
-    if state == "pending":
+def fate(scope: Scope, delivery: Delivery) -> tuple[list[int], list[uuid.UUID]]:
+    """Positions of a delivery's events and ids of its rejections, at most 1,000 each.
+
+    The log has no index by delivery: its events are looked for from its receipt on (events.queries_log.brought_by).
+    """
+    if delivery.state == "pending":
         return [], []
-    events = Event.objects.filter(shard=settings.SHARD, delivery=delivery).order_by("position")
-    rejections = Rejection.objects.filter(shard=settings.SHARD, delivery=delivery).order_by("index")
-    return (
-        list(events.values_list("position", flat=True)[:_FATE_MOST]),
-        list(rejections.values_list("id", flat=True)[:_FATE_MOST]),
-    )
+    events = brought_by(scope, delivery.id, delivery.received_at, most=_FATE_MOST).events
+    rejections = Rejection.objects.filter(shard=settings.SHARD, delivery=delivery.id).order_by("index")
+    return [event.position for event in events], list(rejections.values_list("id", flat=True)[:_FATE_MOST])

@@ -37,6 +37,14 @@ SELECT 'GPU-seconds of ended attempts and of their partition',
         WHERE a.end_at IS NOT NULL),
        (SELECT coalesce(sum(allocated), 0)::numeric FROM jobs_goodput WHERE end_at IS NOT NULL)
 UNION ALL
+SELECT 'seconds of waits that were looked at and of their stretches',
+       (SELECT coalesce(sum(extract(epoch FROM greatest(interval '0', a.start_at - a.eligible))
+                        + extract(epoch FROM greatest(interval '0', a.start_at - a.submit))), 0)::numeric
+        FROM jobs_attempt a WHERE EXISTS (SELECT 1 FROM jobs_wait w WHERE w.attempt = a.id)),
+       (SELECT coalesce(sum(extract(epoch FROM w.end_at - w.start_at)
+                            * (w.since_eligible::int + w.since_submit::int)), 0)::numeric
+        FROM jobs_wait w WHERE w.attempt IS NOT NULL)
+UNION ALL
 SELECT 'jobs and jobs of runs', (SELECT count(*) FROM jobs_job), (SELECT coalesce(sum(jobs), 0) FROM jobs_run)
 """
 

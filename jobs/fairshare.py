@@ -2,7 +2,7 @@
 
 Sources: Slurm's `fair_tree.c`, `priority_multifactor.c` and `assoc_mgr.c` as described in its `fair_tree` and
 `classic_fair_share` documents; golden rows of its own tests 24.1 and 24.4. Shares are whole numbers or "parent"
-(None here); usage is in billing-seconds.
+(None here); usage is a whole number, in billing-seconds or in parts of them, so that its sums are exact.
 
 Slurm keeps shares as double and usage as 80-bit long double; whether two siblings tie depends on it. Quotients
 are therefore rounded here to a mantissa of 64 bits, as those processors round.
@@ -11,27 +11,37 @@ are therefore rounded here to a mantissa of 64 bits, as those processors round.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
-__all__ = ["INFINITE", "Association", "BadTree", "Standing", "Ties", "classic", "fair_tree"]
+__all__ = ["ROOT", "Association", "BadTree", "Standing", "Ties", "classic", "fair_tree", "levels"]
 
 Ties = Literal["coded", "documented"]
 """How equal accounts rank: as Slurm's code does it (one after the other, the first child tied with the account's
 previous sibling), or as its document says (their children are merged first)."""
-INFINITE: Final = math.inf
 ROOT: Final = "root"
 _MANTISSA: Final = 64
+
+
+class Quotient(NamedTuple):
+    """mantissa x 2^exponent, the mantissa of 64 bits, so that they sort as the numbers do; or one of the two below."""
+
+    exponent: int
+    mantissa: int
+
+
+_ZERO: Final = Quotient(-(10**9), 0)
+_NO_LIMIT: Final = Quotient(10**9, 0)
+"""More than any other."""
 
 
 class BadTree(ValueError):
     """The associations make no tree: what is wrong and with which account."""
 
 
-@dataclass(frozen=True, slots=True)
-class Association:
+class Association(NamedTuple):
     """An account (user None) or a user in an account. shares: None is Slurm's `parent`. usage: of its own.
 
     parent: the account above an account; of a user it is not read, he belongs to `account`. The usage of an
@@ -42,11 +52,10 @@ class Association:
     user: str | None = None
     parent: str | None = None
     shares: int | None = 1
-    usage: Fraction | int = 0
+    usage: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """One row of `sshare -l`. fairshare, rank: of users only, rank 1 is served first.
 
     norm_usage: None of root. level_fs: None where Slurm shows none (`parent` shares, root, or classic). usage: raw,
@@ -68,17 +77,21 @@ class Standing:
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """An association in its tree. above: nearest ancestor whose shares are not `parent`; below: who competes there."""
+    """An association in its tree. above: nearest ancestor whose shares are not `parent`; below: who competes there.
+
+    level_shares: the shares of all of them together.
+    """
 
     given: Association
     parent: _Node | None = None
     children: list[_Node] = field(default_factory=list)
     above: _Node | None = None
     below: list[_Node] = field(default_factory=list)
-    usage: Fraction = Fraction(0)
+    level_shares: int = 0
+    usage: int = 0
     shares: float = 0.0
-    effective: Fraction = Fraction(0)
-    level: Fraction | float = 0.0
+    effective: float = 0.0
+    level: Quotient = _ZERO
     fairshare: float | None = None
 
     @property
@@ -103,8 +116,9 @@ def _tree(associations: Sequence[Association]) -> tuple[_Node, list[_Node]]:
     _check_reached(root, accounts)
     _sum_usage(root)
     for node in nodes:
-        node.above = _sharing_ancestor(node)
-        node.above.below.append(node)
+        node.above = above = _sharing_ancestor(node)
+        above.below.append(node)
+        above.level_shares += node.given.shares or 0
     for node in nodes:
         node.shares = _norm_shares(node)
     return root, nodes
@@ -131,8 +145,8 @@ def _check_reached(root: _Node, accounts: dict[str, _Node]) -> None:
         raise BadTree(f"the accounts {', '.join(lost)} hang below each other in a ring")
 
 
-def _sum_usage(node: _Node) -> Fraction:
-    node.usage = Fraction(node.given.usage) + sum((_sum_usage(child) for child in node.children), Fraction(0))
+def _sum_usage(node: _Node) -> int:
+    node.usage = node.given.usage + sum(map(_sum_usage, node.children))
     return node.usage
 
 
@@ -151,57 +165,83 @@ def _norm_shares(node: _Node) -> float:
         return 0.0
     if node.given.shares is None:
         return _norm_shares(above)
-    level = sum(other.given.shares or 0 for other in above.below)
-    return node.given.shares / level if level else 0.0
+    return node.given.shares / above.level_shares if above.level_shares else 0.0
 
 
-def rounded(value: Fraction, bits: int = _MANTISSA) -> Fraction:
-    """The nearest number with a mantissa of so many bits, ties to even: what a long double division gives."""
-    if not value:
-        return value
-    exponent = value.numerator.bit_length() - value.denominator.bit_length() - bits
-    scaled = value / Fraction(2) ** exponent
-    if scaled >= 2**bits:
-        exponent += 1
-        scaled = value / Fraction(2) ** exponent
-    elif scaled < 2 ** (bits - 1):
-        exponent -= 1
-        scaled = value / Fraction(2) ** exponent
-    return round(scaled) * Fraction(2) ** exponent
+def quotient(above: int, below: int) -> Quotient:
+    """The nearest number of 64 bits to above / below, both above 0; ties to even, as a long double division does it."""
+    exponent = above.bit_length() - below.bit_length() - _MANTISSA
+    if exponent < 0:
+        above <<= -exponent
+    else:
+        below <<= exponent
+    if above >= below << _MANTISSA:
+        exponent, below = exponent + 1, below << 1
+    whole, rest = divmod(above, below)
+    whole += 2 * rest > below or (2 * rest == below and whole & 1)
+    return Quotient(exponent + 1, whole >> 1) if whole >> _MANTISSA else Quotient(exponent, whole)
+
+
+def _as_float(value: Quotient) -> float:
+    """The nearest float; what is larger than all of them has no limit, as the level of who used nothing has none."""
+    try:
+        return math.inf if value is _NO_LIMIT else math.ldexp(value.mantissa, value.exponent)
+    except OverflowError:
+        return math.inf
 
 
 # --- Fair Tree -------------------------------------------------------------------------------------------------
 
 
-def fair_tree(associations: Sequence[Association], ties: Ties = "coded") -> list[Standing]:
+def fair_tree(associations: Sequence[Association], ties: Ties = "coded", *, parts: int = 1) -> list[Standing]:
     """Standing of root and of every association, in the order given, by the Fair Tree algorithm.
 
-    Raises BadTree. Cost: one sort per level.
+    parts: of how many a billing-second of usage is made up. Raises BadTree. Cost: one sort per level.
     """
     root, nodes = _tree(associations)
     for node in nodes:
         _level(node)
     users = sum(1 for node in nodes if node.given.user is not None)
     _Walk(users, ties).through(_competitors([root]), tied=False)
-    return _standings(root, nodes, levels=True)
+    return _standings(root, nodes, parts, levels=True)
+
+
+def levels(associations: Sequence[Association], accounts: Collection[str], *, parts: int = 1) -> list[Standing]:
+    """What `fair_tree` says of some accounts, in the order given. Their usage, and that of all that compete with them,
+    must be among the associations; norm_usage is None, for root's need not be. Raises BadTree.
+    """
+    _, nodes = _tree(associations)
+    wanted = [node for node in nodes if node.given.user is None and node.given.account in accounts]
+    for node in wanted:
+        _level(node)
+    return [_standing(node, parts, None, None, levels=True) for node in wanted]
 
 
 def _level(node: _Node) -> None:
     """Level fair share: norm shares over effective usage, as doubles and long doubles."""
-    whole = node.above.usage if node.above else Fraction(0)
-    node.effective = rounded(node.usage / whole) if whole else Fraction(0)
+    whole = node.above.usage if node.above else 0
+    part = quotient(node.usage, whole) if node.usage and whole else _ZERO
+    node.effective = _as_float(part)
     if node.given.shares is None:
-        node.level = INFINITE
+        node.level = _NO_LIMIT
     elif not node.shares:
-        node.level = Fraction(0)
+        node.level = _ZERO
     else:
-        node.level = rounded(Fraction(node.shares) / node.effective) if node.effective else INFINITE
+        node.level = _over(node.shares, part) if part.mantissa else _NO_LIMIT
+
+
+def _over(shares: float, part: Quotient) -> Quotient:
+    above, below = shares.as_integer_ratio()
+    if part.exponent < 0:
+        return quotient(above << -part.exponent, below * part.mantissa)
+    return quotient(above, below * part.mantissa << part.exponent)
 
 
 def _competitors(accounts: Iterable[_Node]) -> list[_Node]:
     """Who competes in these accounts, the least served first; users before accounts, then by name."""
     found = [node for account in accounts for node in account.below if not _hands_on(node)]
-    return sorted(found, key=lambda node: (-node.level, node.given.user is None, node.name))
+    found.sort(key=lambda node: (node.given.user is None, node.name))
+    return sorted(found, key=lambda node: node.level, reverse=True)  # which keeps the order of equals
 
 
 def _hands_on(node: _Node) -> bool:
@@ -223,7 +263,7 @@ class _Walk:
 
     def through(self, siblings: Sequence[_Node], *, tied: bool) -> None:
         """Rank what is in `siblings`, sorted; tied: the first equals what came before it one level up."""
-        before: Fraction | float | None = None
+        before: Quotient | None = None
         at = 0
         while at < len(siblings):
             node = siblings[at]
@@ -256,11 +296,11 @@ class _Walk:
 # --- classic ---------------------------------------------------------------------------------------------------
 
 
-def classic(associations: Sequence[Association], dampening: int = 1) -> list[Standing]:
+def classic(associations: Sequence[Association], dampening: int = 1, *, parts: int = 1) -> list[Standing]:
     """Standing by the older algorithm (PriorityFlags=NO_FAIR_TREE): 2^(-(U / S) / dampening).
 
     S: product of the parts of shares from the root down. U: usage of its own and of the account above, mixed by
-    shares. dampening: FairShareDampeningFactor, 1 or more. Raises BadTree, ValueError.
+    shares. dampening: FairShareDampeningFactor, 1 or more. parts: as above. Raises BadTree, ValueError.
     """
     if dampening < 1:
         raise ValueError(f"the dampening factor is {dampening}; give 1 or more")
@@ -270,10 +310,10 @@ def classic(associations: Sequence[Association], dampening: int = 1) -> list[Sta
         _classic(node, root, known)
     for node in nodes:
         shares, usage = known[id(node)]
-        node.shares, node.effective = shares, Fraction(usage)
+        node.shares, node.effective = shares, usage
         if node.given.user is not None:
             node.fairshare = 2 ** (-(usage / shares) / dampening) if shares > 0 else 0.0
-    return _standings(root, nodes, levels=False)
+    return _standings(root, nodes, parts, levels=False)
 
 
 def _classic(node: _Node, root: _Node, known: dict[int, tuple[float, float]]) -> tuple[float, float]:
@@ -282,7 +322,7 @@ def _classic(node: _Node, root: _Node, known: dict[int, tuple[float, float]]) ->
         return found
     above = node.above or root
     shares_above, usage_above = _classic(above, root, known)
-    own = float(node.usage / root.usage) if root.usage else 0.0
+    own = node.usage / root.usage if root.usage else 0.0
     if node.given.shares is None:
         found = (shares_above, usage_above)
     else:
@@ -293,31 +333,24 @@ def _classic(node: _Node, root: _Node, known: dict[int, tuple[float, float]]) ->
     return found
 
 
-def _standings(root: _Node, nodes: Sequence[_Node], *, levels: bool) -> list[Standing]:
-    order = sorted({node.fairshare for node in nodes if node.fairshare is not None}, reverse=True)
-    counts = {value: sum(1 for node in nodes if node.fairshare == value) for value in order}
+def _standings(root: _Node, nodes: Sequence[_Node], parts: int, *, levels: bool) -> list[Standing]:
+    counts = Counter(node.fairshare for node in nodes if node.fairshare is not None)
     ranks, next_rank = {}, 1
-    for value in order:
+    for value in sorted(counts, reverse=True):
         ranks[value] = next_rank
         next_rank += counts[value]
-    return [
-        Standing(
-            account=node.given.account,
-            user=node.given.user,
-            parent=node.parent.given.account if node.parent else None,
-            raw_shares=node.given.shares,
-            norm_shares=node.shares,
-            usage=math.floor(node.usage),
-            norm_usage=None if node is root else float(node.usage / root.usage) if root.usage else 0.0,
-            effective_usage=1.0 if node is root else float(node.effective),
-            fairshare=node.fairshare,
-            level_fs=_shown_level(node) if levels and node is not root else None,
-            rank=ranks.get(node.fairshare) if node.fairshare is not None else None,
-        )
-        for node in (root, *nodes)
-    ]
+    found = [Standing(ROOT, None, None, root.given.shares, root.shares, root.usage // parts, None, 1.0, None, None)]
+    for node in nodes:
+        norm_usage = node.usage / root.usage if root.usage else 0.0
+        rank = None if node.fairshare is None else ranks[node.fairshare]
+        found.append(_standing(node, parts, norm_usage, rank, levels=levels))
+    return found
 
 
-def _shown_level(node: _Node) -> float | None:
-    """Slurm shows none for `parent` shares."""
-    return None if node.given.shares is None else float(node.level)
+def _standing(node: _Node, parts: int, norm_usage: float | None, rank: int | None, *, levels: bool) -> Standing:
+    """Of all but root. Slurm shows no level for `parent` shares."""
+    given = node.given
+    level = _as_float(node.level) if levels and given.shares is not None else None
+    parent = node.parent.given.account if node.parent else None
+    return Standing(given.account, given.user, parent, given.shares, node.shares, node.usage // parts, norm_usage,
+                    node.effective, node.fairshare, level, rank)  # fmt: skip

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final
 
 import django_filters as filters
 from django.db.models import Q, QuerySet
 
 from events import queries as log
-from events.filters import Words, YesNo, since, until
+from events.filters import Instant, Words, YesNo, since, until
 from jobs.models import Attempt
 from jobs.queries import in_projects
 
@@ -117,11 +118,16 @@ class AttemptFilter(_Ran):
     job = filters.UUIDFilter()
     run = filters.UUIDFilter()
     running = YesNo(field_name="end", lookup_expr="isnull")
+    ran_from = Instant(method="that_ran", label="Ended later than this instant, or runs now.")
     gpus_from = filters.NumberFilter(field_name="gpus", lookup_expr="gte", label="At least so many GPUs at the start.")
     lost = YesNo()
     disagree = YesNo()
     confirmed = YesNo()
     corrected = YesNo()
+
+    def that_ran(self, rows: QuerySet[Any], _: str, value: datetime) -> QuerySet[Any]:
+        """Attempts that held something at an instant or later."""
+        return rows.filter(Q(end__gt=value) | Q(end=None))
 
 
 class ProjectFilter(filters.FilterSet):

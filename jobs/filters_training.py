@@ -1,4 +1,4 @@
-"""What lists of instrumented attempts and of their saves can be filtered by."""
+"""What lists of instrumented attempts, of their saves and of measured speeds can be filtered by."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from events import queries as log
 from events.filters import Words, YesNo, since, until
 from jobs.places import inside
 
-__all__ = ["CheckpointFilter", "GoodputFilter"]
+__all__ = ["CheckpointFilter", "GoodputFilter", "ScalingRecordFilter"]
 
 
 class _Told(filters.FilterSet):
@@ -52,3 +52,16 @@ class CheckpointFilter(_Told):
     kind = Words(lookup_expr="in")
     state_from = since("state")
     state_to = until("state")
+
+
+class ScalingRecordFilter(filters.FilterSet):
+    """Records of measured speed."""
+
+    cluster = Words(lookup_expr="in")
+    model = Words(lookup_expr="in")
+    kind = Words(lookup_expr="in")
+    precision = Words(lookup_expr="in")
+    gpus = filters.NumberFilter()
+    counts = YesNo(field_name="replaced_by", lookup_expr="isnull", label="Whether no later record replaces it.")
+    measured_from = since("measured")
+    measured_to = until("measured")

@@ -7,6 +7,12 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Index, Q
 
+from jobs.models_training import Checkpoint as Checkpoint  # noqa: PLC0414
+from jobs.models_training import Goodput as Goodput  # noqa: PLC0414
+from jobs.models_training import ScalingRecord as ScalingRecord  # noqa: PLC0414
+from jobs.models_training import Speed as Speed  # noqa: PLC0414
+from jobs.models_training import TrainingStream as TrainingStream  # noqa: PLC0414
+
 
 class Project(models.Model):
     """A project, team or organisation as last declared; `parent` is its place now."""
@@ -47,6 +53,12 @@ class AccountPlace(models.Model):
         db_table = "jobs_accountplace"
 
 
+
+def called(name: str, generation: int) -> str:
+    """What a named run is called: its name, with its number from the second run of that name on."""
+    return f"{name} #{generation}" if generation > 1 else name
+
+
 COMMON = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "RUNNING", "PENDING")
 """States of most rows; the others have an index of their own, so that looking for them reads no long list."""
 
@@ -54,7 +66,9 @@ COMMON = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "RUNNING", "PENDING")
 class Job(models.Model):
     """One submission known to a scheduler; a reused id is another job. `seq` counts jobs of one raw id.
 
-    run: the training effort it belongs to; its own id where run_name is empty, because nobody named one.
+    run: the training effort it belongs to; its own id where run_name is empty, because nobody named one; generation:
+    which run of that name it is. asked_*: what
+    it asked for while it waited, as far as its scheduler was heard then; dependency: what it then waited for.
     """
 
     id = models.UUIDField(primary_key=True)
@@ -79,9 +93,14 @@ class Job(models.Model):
     state = models.TextField()
     reason = models.TextField()
     limit_seconds = models.BigIntegerField(null=True)
+    asked_nodes = models.IntegerField(null=True)
+    asked_cpus = models.IntegerField(null=True)
+    asked_gpus = models.IntegerField(null=True)
+    dependency = models.TextField()
     attempts = models.IntegerField()
     run = models.UUIDField()
     run_name = models.TextField()
+    generation = models.IntegerField(db_default=1)
     position = models.BigIntegerField()
 
     class Meta:
@@ -99,17 +118,24 @@ class Job(models.Model):
             Index(fields=["het_job_id"], name="jobs_job_het", condition=Q(het_job_id__isnull=False)),
         ]
 
+    @property
+    def run_title(self) -> str:
+        """What its run is called; empty where nobody named one."""
+        return called(self.run_name, self.generation)
+
 
 class Run(models.Model):
     """One training effort: the jobs of an account that carry the same run name, or one job without a name.
 
-    key of a named run: uuid5 of account and name; of a job without one: the job's own id. start, end: of the
+    generation: one more with each closing of the name. key of a named run: uuid5 of account, name and generation from
+    the second on; of a job without one: the job's own id. start, end: of the
     first and the last attempt, `end` null while a job of it waits or runs. gpus: the most GPUs of any of its
     attempts. gpu_seconds, node_seconds: of its ended attempts; running ones are added when it is read.
     """
 
     id = models.UUIDField(primary_key=True)
     name = models.TextField()
+    generation = models.IntegerField(db_default=1)
     named = models.BooleanField()
     cluster = models.TextField()
     account = models.TextField()
@@ -135,6 +161,25 @@ class Run(models.Model):
             Index(fields=["name"], name="jobs_run_name", condition=Q(named=True)),
             Index(fields=["submit"], name="jobs_run_open", condition=Q(end=None)),
         ]
+
+    @property
+    def title(self) -> str:
+        """What it is called; empty where nobody named it."""
+        return called(self.name, self.generation)
+
+
+class Closing(models.Model):
+    """Somebody closed the generation-th run of an account's name; jobs submitted later are the next one."""
+
+    pk = models.CompositePrimaryKey("account", "name", "generation")
+    account = models.TextField()
+    name = models.TextField()
+    generation = models.IntegerField()
+    closed = models.DateTimeField(db_column="closed_at")
+    actor = models.TextField()
+
+    class Meta:
+        db_table = "jobs_closing"
 
 
 class Attempt(models.Model):
@@ -205,6 +250,58 @@ class Attempt(models.Model):
     def gpu_index_list(self) -> list[str]:
         """Which GPUs of which node, one entry per node that is told."""
         return self.gpu_indices.split()
+
+
+class Look(models.Model):
+    """What its scheduler said of a waiting job at `at`, until the next look. cause: one of jobs.waiting.CAUSES.
+
+    expected: by when it expected the start, null where it said none. Only looks that say something new are kept.
+    """
+
+    pk = models.CompositePrimaryKey("stream", "at")
+    stream = models.TextField(db_collation="C")
+    at = models.DateTimeField()
+    reason = models.TextField()
+    cause = models.TextField()
+    expected = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "jobs_look"
+
+
+class Wait(models.Model):
+    """A stretch of waiting with one cause: [start, end), open while it waits. Only of jobs that were looked at.
+
+    number: of the attempt that it waited for; attempt: null while it waits, or if it never started. The stretches of
+    an attempt that are since_eligible add up to its wait_seconds, those since_submit to wait_from_submit_seconds.
+    """
+
+    pk = models.CompositePrimaryKey("job", "number", "seq")
+    job = models.UUIDField()
+    number = models.IntegerField()
+    seq = models.IntegerField()
+    attempt = models.UUIDField(null=True)
+    run = models.UUIDField()
+    stream = models.TextField(db_collation="C")
+    cluster = models.TextField()
+    account = models.TextField()
+    user = models.TextField(db_column="user_id")
+    partition = models.TextField()
+    cause = models.TextField()
+    reason = models.TextField()
+    start = models.DateTimeField(db_column="start_at")
+    end = models.DateTimeField(null=True, db_column="end_at")
+    since_eligible = models.BooleanField()
+    since_submit = models.BooleanField()
+
+    class Meta:
+        db_table = "jobs_wait"
+        indexes = [
+            Index(fields=["stream"], name="jobs_wait_stream"),
+            Index(fields=["attempt"], name="jobs_wait_attempt"),
+            Index(fields=["run"], name="jobs_wait_run"),
+            Index(fields=["start"], name="jobs_wait_open", condition=Q(end=None)),
+        ]
 
 
 class Segment(models.Model):
@@ -405,99 +502,3 @@ class Balance(models.Model):
 
     class Meta:
         db_table = "jobs_balance"
-
-
-class TrainingStream(models.Model):
-    """A stream in which the training program of a job tells of itself, and the stream of that job."""
-
-    stream = models.TextField(primary_key=True, db_collation="C")
-    job_stream = models.TextField(db_collation="C")
-
-    class Meta:
-        db_table = "jobs_trainingstream"
-        indexes = [Index(fields=["job_stream"], name="jobs_trainingstream_job")]
-
-
-class Checkpoint(models.Model):
-    """A save of an attempt that can be restored (`committed`) or was given up (`failed`), or that it restored.
-
-    state: the instant whose state it holds. at: when it was told. blocking_ms: steps stood still for so long from
-    `state` on. total_ms: until it was whole; of a restored one: until it was loaded. start: of its attempt.
-    """
-
-    position = models.BigIntegerField(primary_key=True)
-    kind = models.TextField()
-    attempt = models.UUIDField()
-    run = models.UUIDField()
-    stream = models.TextField(db_collation="C")
-    cluster = models.TextField()
-    job_id = models.TextField()
-    account = models.TextField()
-    user = models.TextField(db_column="user_id")
-    start = models.DateTimeField(db_column="start_at")
-    step = models.BigIntegerField()
-    state = models.DateTimeField(null=True)
-    at = models.DateTimeField()
-    blocking_ms = models.BigIntegerField(null=True)
-    total_ms = models.BigIntegerField(null=True)
-    bytes = models.BigIntegerField(null=True)
-    path_class = models.TextField()
-
-    class Meta:
-        db_table = "jobs_checkpoint"
-        indexes = [
-            Index(fields=["stream"], name="jobs_checkpoint_stream"),
-            Index(fields=["run", "state"], name="jobs_checkpoint_run"),
-            Index(fields=["attempt"], name="jobs_checkpoint_attempt"),
-        ]
-
-
-class Goodput(models.Model):
-    """Where the GPU-seconds of one instrumented attempt went; the ten parts add up to `allocated` exactly.
-
-    until: its end; while it runs, the last instant its program told of, up to which the parts reach. What passes
-    after it is `other` until the program tells more; `gpus` (held last) say how much that is. productive_seconds,
-    rolled_back_seconds: of time, not of GPUs. steps, tokens, period_ms, communication_ms: sums of its reports of
-    progress, tokens null where none tells any.
-    """
-
-    attempt = models.UUIDField(primary_key=True)
-    run = models.UUIDField()
-    stream = models.TextField(db_collation="C")
-    cluster = models.TextField()
-    job_id = models.TextField()
-    number = models.IntegerField()
-    account = models.TextField()
-    user = models.TextField(db_column="user_id")
-    partition = models.TextField()
-    start = models.DateTimeField(db_column="start_at")
-    end = models.DateTimeField(null=True, db_column="end_at")
-    until = models.DateTimeField(db_column="until_at")
-    gpus = models.IntegerField()
-    work_lost = models.BooleanField()
-    productive = models.BigIntegerField()
-    checkpoint_stall = models.BigIntegerField()
-    rollback_replay = models.BigIntegerField()
-    detect = models.BigIntegerField()
-    teardown = models.BigIntegerField()
-    init_restore = models.BigIntegerField()
-    data_stall = models.BigIntegerField()
-    partial_gang_wait = models.BigIntegerField()
-    idle_held = models.BigIntegerField()
-    other = models.BigIntegerField()
-    allocated = models.BigIntegerField()
-    productive_seconds = models.BigIntegerField()
-    rolled_back_seconds = models.BigIntegerField()
-    last_step = models.BigIntegerField(null=True)
-    steps = models.BigIntegerField()
-    tokens = models.BigIntegerField(null=True)
-    period_ms = models.BigIntegerField()
-    communication_ms = models.BigIntegerField()
-
-    class Meta:
-        db_table = "jobs_goodput"
-        indexes = [
-            Index(fields=["stream"], name="jobs_goodput_stream"),
-            Index(fields=["run", "start"], name="jobs_goodput_run"),
-            Index(fields=["start", "attempt"], name="jobs_goodput_start"),
-        ]

@@ -7,16 +7,17 @@ A stream is folded whole whenever it is touched, so late, reordered and correcte
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Any, Final
 
+from events.copying import copying
 from events.derive.attempts import Sighting, fold
 from events.projector import Batch, Group
 from events.sqlfiles import statements
 from events.types import REGISTRY
-from jobs import balances, rows, training
+from jobs import balances, closing, commissioned, rows, training, waits
 from jobs.checks import check
-from jobs.copying import copying
 from jobs.dimensions import FIRST_DAY, Interval, intervals, paths
 from jobs.models import (
     AccountPlace,
@@ -25,15 +26,20 @@ from jobs.models import (
     Balance,
     Checkpoint,
     ClassDay,
+    Closing,
     Fairshare,
     Goodput,
     Job,
+    Look,
     Project,
     ProjectPlace,
     Run,
+    ScalingRecord,
     Segment,
+    Speed,
     TrainingStream,
     UsageDay,
+    Wait,
 )
 
 JOB_TYPES: Final = ("job.reported", "job.lost", "job.found", "record.corrected", "run.declared")
@@ -72,11 +78,19 @@ def apply(batch: Batch) -> None:
     balances.begin(batch)
     anew = balances.fold(batch)
     shared = balances.configured(batch.cursor)
+    closed = closing.fold(batch)
+    closings = closing.known(batch.cursor)
     training.begin(batch)
+    waits.begin(batch)
     for part in batch.parts(FOLDED):
         if part.touch_streams("touched_streams", JOB_TYPES):
-            _refold(part, by_streams, zone, shared)
+            _refold(part, by_streams, zone, shared, closings)
             training.meet(part)
+    rest = replace(batch, start=batch.end)
+    for streams in closing.moved(rest, closed, closings):
+        closing.touch(batch.cursor, streams)
+        _refold(rest, by_streams, zone, shared, closings)
+        training.meet(rest)
     if batch.has(("site.declared",)):
         batch.cursor.execute(by_zone, {"zone": zone})
         anew = shared
@@ -85,6 +99,8 @@ def apply(batch: Batch) -> None:
     for statement in statements("jobs", "runs"):
         batch.cursor.execute(statement)
     training.finish(batch)
+    commissioned.fold(batch)
+    waits.finish(batch)
     _roll_up(batch, zone)
 
 
@@ -112,7 +128,7 @@ def _roll_up(batch: Batch, zone: str) -> None:
 # --- streams ---------------------------------------------------------------------------------------------------
 
 
-def _refold(batch: Batch, touch: str, zone: str, shared: Sequence[str]) -> None:
+def _refold(batch: Batch, touch: str, zone: str, shared: Sequence[str], closings: closing.Closings) -> None:
     """Replace the rows of every touched stream by a fold over all its events. shared: clusters with fair share."""
     cursor = batch.cursor
     cursor.execute("SELECT EXISTS (SELECT 1 FROM touched_streams WHERE known)")
@@ -131,7 +147,7 @@ def _refold(batch: Batch, touch: str, zone: str, shared: Sequence[str]) -> None:
     with copying(cursor, "jobs_attempt", rows.ATTEMPT, rows.ATTEMPT_TYPES) as write:
         for stream, sightings in found.items():
             _, cluster, raw = stream.split("/", 2)
-            for job in fold(sightings):
+            for job in closing.numbered(fold(sightings), closings):
                 jobs.append(rows.job_row(stream, cluster, raw, job))
                 if not job.run:
                     runs.append(rows.run_row(stream, cluster, job))
@@ -147,6 +163,7 @@ def _refold(batch: Batch, touch: str, zone: str, shared: Sequence[str]) -> None:
         with copying(cursor, table, columns, types) as write:
             for row in data:
                 write(row)
+    waits.fold(batch, found)
     cursor.execute(TOUCH_RUNS)
     cursor.execute(touch, {"zone": zone})
     balances.touch(batch, shared)
@@ -265,11 +282,12 @@ def _accounts(batch: Batch) -> None:
 
 
 TABLES: Final = (Project, ProjectPlace, AccountPlace, Association, Fairshare, Job, Run, Attempt, Segment, UsageDay,
-                 ClassDay, Balance, TrainingStream, Checkpoint, Goodput)  # fmt: skip
+                 ClassDay, Balance, TrainingStream, Checkpoint, Goodput, Speed, ScalingRecord, Look, Wait,
+                 Closing)  # fmt: skip
 GROUP: Final = Group(
     name="jobs",
     layer=1,
-    version=3,
+    version=4,
     tables=TABLES,
     apply=apply,
     check=check,

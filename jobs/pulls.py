@@ -1,9 +1,9 @@
-"""One pull of a slurmrestd: the list of present jobs, and the accounting since the watermark.
+"""One pull of a slurmrestd: the lists of present jobs and of nodes, and the accounting since the watermark.
 
-The list is taken whole, compared with the one before (jobs/polled.py), and its changes are kept as a delivery; it
-also says which attempts still run (jobs/seen.py). The accounting is fetched in slices of time. In one transaction
-with the deliveries of a slice the watermark moves to its end: after a crash at any moment the slice is either kept
-or fetched again. So a stop of an hour or of weeks is made up slice by slice.
+The lists are taken whole, compared with those before (jobs/polled.py), and their changes are kept as deliveries; that
+of jobs also says which attempts still run (jobs/seen.py). The accounting is fetched in slices of time. In one
+transaction with the deliveries of a slice the watermark moves to its end: after a crash at any moment the slice is
+either kept or fetched again. So a stop of an hour or of weeks is made up slice by slice.
 
 Records come late: slurmctld hands them to slurmdbd behind time, by hours after an outage. Each pull therefore looks
 OVERLAP back behind the watermark, and every DEEP_EVERY one looks back to `trail`, which follows the watermark by one
@@ -65,6 +65,7 @@ class Pulled:
     shown: int = 0
     running: int = 0
     changed: int = 0
+    nodes: int = 0
     accounted: int = 0
     new: int = 0
     slices: int = 0
@@ -113,6 +114,8 @@ class _Pull:
             self.client = self._client()
             self._find_versions()
             self._try(self._poll)
+            if not self.done.troubles:
+                self._try(self._poll_nodes)
             if self.source.accounting:
                 self._try(self._account)
         except Trouble as trouble:
@@ -158,13 +161,22 @@ class _Pull:
         found, items = self._translated("slurmctld-jobs", document)
         shown = running_of(found)
         with transaction.atomic():
-            self.done.changed = self._keep("slurmctld", "slurmctld-jobs", document, items)
+            self.done.changed = self._keep("slurmctld", "slurmctld-jobs", document, items, looked=asked)
             polled.forget_others(self.source.name, "slurmctld", items)
             note_poll(self.source.cluster, shown, before=self.source.polled_at, now=asked)
             self.source.polled_at = asked
             self._save("polled_at")
         say_found(self.source.cluster, shown, asked)
-        self.done.shown, self.done.running = len(document.jobs), len(shown)
+        self.done.shown, self.done.running = len(document.records), len(shown)
+
+    def _poll_nodes(self) -> None:
+        """What the scheduler says of its nodes now; what changed is kept, as of this moment."""
+        asked = self.clock()
+        document = read_document(self.client.nodes(self.source.api_version), "nodes")
+        _, items = self._translated("slurm-nodes", document, "nodes")
+        with transaction.atomic():
+            self.done.nodes = self._keep("slurmctld", "slurm-nodes", document, items, looked=asked)
+            self._save("records")
 
     def _check_cluster(self, document: Document) -> None:
         """Jobs under a wrong name could never be taken back out of the log."""
@@ -175,25 +187,35 @@ class _Pull:
                 f"taken; remove the source and add it with --cluster {own}"
             )
 
-    def _translated(self, kind: str, document: Document) -> tuple[list[Any], dict[str, polled.Item]]:
-        whole = b"".join(polled.chunks(document.jobs, document.meta, range(len(document.jobs)), most=1 << 60))
+    def _translated(
+        self, kind: str, document: Document, what: str = "jobs"
+    ) -> tuple[list[Any], dict[str, polled.Item]]:
+        every = range(len(document.records))
+        whole = b"".join(polled.chunks(document.records, document.meta, every, most=1 << 60, what=what))
         found = ADAPTERS[kind]("application/json", self._headers(), whole) if whole else []
         return found, polled.items_of(found)
 
-    def _keep(self, view: str, kind: str, document: Document, items: dict[str, polled.Item]) -> int:
-        """Keep what says something new as deliveries; how many records that were."""
-        news = polled.changed(self.source.name, view, items)
+    def _keep(
+        self, view: str, kind: str, document: Document, items: dict[str, polled.Item], looked: datetime | None = None
+    ) -> int:
+        """Keep what says something new as deliveries; how many records that were.
+
+        looked: at this moment the list showed it, so that each change counts, also one back to what was said before.
+        """
+        headers = self._headers() | ({"x-hallbook-changes": str(int(looked.timestamp()))} if looked else {})
+        what = "nodes" if kind == "slurm-nodes" else "jobs"
+        news = polled.changed(self.source.name, f"{view}/{what}" if what == "nodes" else view, items)
         places = [index for item in news.values() for index in item.indexes]
-        for body in polled.chunks(document.jobs, document.meta, places):
+        for body in polled.chunks(document.records, document.meta, places, what=what):
             accept_delivery(
                 source=f"{view}:{self.source.cluster}",
                 kind=kind,
                 content_type="application/json",
-                headers=self._headers(),
+                headers=headers,
                 body=body,
                 actor=f"source:{self.source.name}",
             )
-        polled.remember(self.source.name, view, news)
+        polled.remember(self.source.name, f"{view}/{what}" if what == "nodes" else view, news)
         self.source.records += len(places)
         return len(places)
 
@@ -260,7 +282,7 @@ class _Pull:
             if len(body) * 8 < self.client.most:
                 source.slice_seconds = min(LONGEST, source.slice_seconds * 2)
             self._save("watermark", "deep_from", "slice_seconds")
-        self.done.accounted += len(document.jobs)
+        self.done.accounted += len(document.records)
         self.done.slices += 1
         return True
 

@@ -12,6 +12,7 @@ from django.db.models import F, Model, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from events.access import Scope
+from events.answers import kept
 from jobs.models import AccountPlace, Attempt, Grant, Job, Project, ProjectPlace, Run
 from jobs.places import inside, with_project
 
@@ -56,6 +57,7 @@ def projects(scope: Scope) -> QuerySet[Project]:
     return rows.filter(Q(code__in=wanted) | Q(code__in=below))
 
 
+@kept
 def may_choose(scope: Scope, project: str) -> bool:
     """Whether there is a project, team or organisation of this code that the caller may see.
 
@@ -100,7 +102,12 @@ def span(scope: Scope) -> tuple[datetime, datetime] | None:
 
 def granted_projects(user: AbstractBaseUser | AnonymousUser) -> frozenset[str]:
     """Codes of the projects that a user was granted."""
-    return frozenset(Grant.objects.filter(user_id=user.pk or 0).values_list("project", flat=True))
+    return _granted(user.pk or 0)
+
+
+@kept
+def _granted(user_id: int) -> frozenset[str]:
+    return frozenset(Grant.objects.filter(user_id=user_id).values_list("project", flat=True))
 
 
 def scope_of(user: Any) -> Scope:

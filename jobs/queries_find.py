@@ -22,6 +22,7 @@ __all__ = ["accounts_like", "by_key", "jobs_numbered", "on_node", "projects_like
 LATEST: Final = 2_000
 """Attempts whose nodes are looked through, the latest started first; and as many that run."""
 _NUMBER: Final = re.compile(r"(\d{1,18})(?:_(\d{1,18}))?(?:\+(\d{1,9}))?(?:\.\w{1,40})?")
+_NUMBERED: Final = re.compile(r"(.+) #(\d{1,9})")
 _LETTERS: Final = re.compile(r"[^\d\[]*")
 _CLUSTERS: Final = """
 WITH RECURSIVE found AS (
@@ -48,7 +49,11 @@ def jobs_numbered(scope: Scope, text: str, most: int) -> list[Job]:
 
 
 def runs_named(scope: Scope, text: str, most: int) -> list[Run]:
-    """Runs whose name begins so, the exact one first, then the latest."""
+    """Runs whose name begins so, the exact one first (`big #2` too), then the latest."""
+    if (numbered := _NUMBERED.fullmatch(text)) is not None:
+        which = list(runs(scope).filter(named=True, name=numbered[1], generation=int(numbered[2]))[:most])
+        if which:
+            return which
     named = Run.objects.filter(named=True, name__gte=text, name__lt=text + "\U0010ffff", name__startswith=text)
     exact = Run.objects.filter(named=True, name=text)
     ids = {*exact.values_list("id", flat=True)[:500], *named.values_list("id", flat=True)[:500]}

@@ -121,8 +121,10 @@ def standing(scope: Scope) -> Standing:
 def active_runs(scope: Scope, most: int) -> list[ActiveRun]:
     """Runs that hold something now, the largest first."""
     query = f"""
-        SELECT u.run, CASE WHEN o.named THEN o.name ELSE j.cluster || '/' || j.job_id END, u.project, o.user_id,
-               u.gpus, u.attempts, (SELECT min(t.start_at) FROM jobs_attempt t WHERE t.run = u.run AND t.end_at IS NULL)
+        SELECT u.run, CASE WHEN NOT o.named THEN j.cluster || '/' || j.job_id
+                           WHEN o.generation > 1 THEN o.name || ' #' || o.generation ELSE o.name END,
+               u.project, o.user_id, u.gpus, u.attempts,
+               (SELECT min(t.start_at) FROM jobs_attempt t WHERE t.run = u.run AND t.end_at IS NULL)
         FROM (SELECT r.run, min({_PROJECT}) AS project, sum(r.gpus) AS gpus, count(DISTINCT r.attempt) AS attempts
               FROM ({_RUNNING}) r {{place}} WHERE {{inside}} GROUP BY r.run ORDER BY gpus DESC, r.run
               LIMIT %(most)s) u

@@ -20,15 +20,18 @@ __all__ = ["GROUPS", "fairshare"]
 
 GROUPS: Final = ("cluster", "project", "account", "user")
 MOST_INSTANTS: Final = 800
+_OWN: Final = "root and all other accounts together have no shares; an account may take those above it"
+_LEVEL: Final = "root, the classic algorithm and who takes the share above have no level; without use it has no limit"
+_USERS: Final = "only users have it: accounts are ranked by their users"
 COLUMNS: Final = (
-    Column("shares", "Shares", "number"),
-    Column("norm_shares", "Norm shares", "number"),
+    Column("shares", "Shares", "number", "", _OWN),
+    Column("norm_shares", "Norm shares", "number", "", _OWN),
     Column("usage", "Usage", "integer", "billing-s"),
-    Column("norm_usage", "Norm usage", "number"),
-    Column("effective_usage", "Effective usage", "number"),
-    Column("level_fs", "Level", "number"),
-    Column("factor", "Factor", "number"),
-    Column("rank", "Rank", "integer"),
+    Column("norm_usage", "Norm usage", "number", "", _OWN),
+    Column("effective_usage", "Effective usage", "number", "", _OWN),
+    Column("level_fs", "Level", "number", "", _LEVEL),
+    Column("factor", "Factor", "number", "", _USERS),
+    Column("rank", "Rank", "integer", "", _USERS),
     Column("decayed_seconds", "Decayed", "number", "billing-s"),
     Column("undecayed_seconds", "Undecayed", "integer", "billing-s"),
 )

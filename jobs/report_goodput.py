@@ -37,6 +37,8 @@ SUMMED: Final = (
 """Additive: not instrumented and instrumented are the allocated ones; the ten parts are the instrumented ones."""
 GOODPUT: Final = Column("goodput", "Goodput", "number")
 ETTR: Final = Column("ettr", "ETTR", "number")
+STACKED: Final = tuple(f"{part}_gpu_seconds" for part in PARTS)
+"""Columns that add up to the instrumented GPU-seconds."""
 _HIDDEN: Final = tuple(Column(name, "", "integer") for name in ("run_productive", "run_held", "run_untold", "run_wall"))
 COMPUTED: Final = (*SUMMED, *_HIDDEN)
 _NONE: Final = "NULL AS run_productive, NULL AS run_held, NULL AS run_untold, NULL AS run_wall"

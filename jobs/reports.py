@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from django.db import connection
 
 from events import queries as log
 from events.access import Scope
+from events.answers import kept
 from events.rebuild import read_at
 from events.reports import BUCKETS, AsOf, Column, Definition, Params, Report, register
 from fleet.queries import site
-from jobs import report_goodput, windows
+from jobs import report_goodput, report_utilisation, report_waste, windows
 from jobs.report_fairshare import GROUPS as FAIRSHARE_GROUPS
 from jobs.report_fairshare import fairshare
 from jobs.windows import DIMENSIONS, Grouping, Window
@@ -22,8 +25,8 @@ from jobs.windows import DIMENSIONS, Grouping, Window
 SIZE: Final = """CASE WHEN f.gpus IS NULL THEN 'unknown' WHEN f.gpus = 0 THEN '0' WHEN f.gpus <= 8 THEN '1-8'
     WHEN f.gpus <= 32 THEN '9-32' WHEN f.gpus <= 128 THEN '33-128' ELSE '129+' END"""
 USAGE_DIMENSIONS: Final = {**DIMENSIONS, "run": "f.run"}
-WAIT_DIMENSIONS: Final = {**DIMENSIONS, "size": SIZE}
-"""Waits also by how many GPUs were asked for."""
+WAIT_DIMENSIONS: Final = {**DIMENSIONS, "size": SIZE, "cause": "f.cause"}
+"""Waits also by how many GPUs were held, and by why they lasted (jobs.waiting.CAUSES)."""
 
 USAGE: Final = (
     Column("gpu_seconds", "GPU-seconds", "seconds", "GPU-s"),
@@ -69,11 +72,13 @@ _WAIT_SUMS: Final = """
     percentile_disc(0.5) WITHIN GROUP (ORDER BY from_submit),
     percentile_disc(0.95) WITHIN GROUP (ORDER BY from_submit), count(*) FILTER (WHERE wait IS NULL)"""
 _STARTS: Final = """
-    SELECT p.bucket, t.cluster, t.account, t.user_id, t.partition, t.number, t.gpus,
+    SELECT t.id, p.bucket, t.cluster, t.account, t.user_id, t.partition, t.number, t.gpus,
            coalesce(a.project, 'unmapped/' || t.account) AS project,
            coalesce(x.path, ARRAY[coalesce(a.project, 'unmapped/' || t.account)]) AS path,
-           greatest(0, extract(epoch FROM t.start_at - t.eligible))::bigint AS wait,
-           greatest(0, extract(epoch FROM t.start_at - t.submit))::bigint AS from_submit
+           (CASE WHEN t.eligible > t.start_at THEN 0 ELSE extract(epoch FROM t.start_at - t.eligible) END)::bigint
+               AS wait,
+           (CASE WHEN t.submit > t.start_at THEN 0 ELSE extract(epoch FROM t.start_at - t.submit) END)::bigint
+               AS from_submit
     FROM (SELECT * FROM jobs_attempt x WHERE x.start_at >= %(start)s AND x.start_at < %(end)s {only}) t
     CROSS JOIN LATERAL (
         SELECT (%(buckets)s::int[])[i] AS bucket, (%(days)s::date[])[i] AS day
@@ -81,6 +86,30 @@ _STARTS: Final = """
     LEFT JOIN jobs_accountplace a
         ON a.cluster = t.cluster AND a.account = t.account AND p.day >= a.from_day AND p.day < a.to_day
     LEFT JOIN jobs_projectplace x ON x.project = a.project AND p.day >= x.from_day AND p.day < x.to_day"""
+
+
+# Who was not looked at while waiting: before it was eligible it waited for a dependency, a hold or a time, by the
+# meaning of the word; of the rest nobody knows the cause.
+_CAUSES: Final = """
+    SELECT s.bucket, s.cluster, s.account, s.user_id, s.partition, s.number, s.gpus, s.project, s.path, c.cause, c.wait,
+           c.from_submit
+    FROM ({starts}) AS s
+    CROSS JOIN LATERAL (SELECT EXISTS (SELECT 1 FROM jobs_wait x WHERE x.attempt = s.id) AS is_told OFFSET 0) k
+    CROSS JOIN LATERAL (
+        SELECT w.cause,
+               (CASE WHEN s.wait IS NOT NULL THEN sum(w.seconds * w.since_eligible::int) END)::bigint AS wait,
+               (CASE WHEN s.from_submit IS NOT NULL THEN sum(w.seconds * w.since_submit::int) END)::bigint
+                   AS from_submit
+        FROM (SELECT x.cause, x.since_eligible, x.since_submit,
+                     extract(epoch FROM x.end_at - x.start_at)::bigint AS seconds
+              FROM jobs_wait x WHERE k.is_told AND x.attempt = s.id) w
+        GROUP BY w.cause
+        UNION ALL
+        SELECT 'unknown', s.wait, CASE WHEN s.from_submit > s.wait THEN s.wait ELSE s.from_submit END
+        WHERE NOT k.is_told AND (s.wait IS NULL OR s.wait > 0)
+        UNION ALL
+        SELECT 'dependency_or_hold', 0, s.from_submit - s.wait WHERE NOT k.is_told AND s.from_submit > s.wait
+    ) c"""
 
 
 def usage(scope: Scope, params: Params) -> Report:
@@ -93,7 +122,11 @@ def usage(scope: Scope, params: Params) -> Report:
 
 
 def waits(scope: Scope, params: Params) -> Report:
-    """How long attempts that started in the window had waited: since eligible, and since submit."""
+    """How long attempts that started in the window had waited: since eligible, and since submit.
+
+    By cause each row counts the attempts that waited for it, and how long for it: the seconds of all causes add up to
+    the whole wait, the attempts do not.
+    """
     return _grouped("waits", scope, params, WAITS, _starts, _WAIT_SUMS, WAIT_DIMENSIONS)
 
 
@@ -104,8 +137,28 @@ def goodput(scope: Scope, params: Params) -> Report:
     return report_goodput.finish(found)
 
 
+def waste(scope: Scope, params: Params) -> Report:
+    """GPU-seconds that attempts which ended in the window held in vain, each once, the most first."""
+    found = _grouped("waste", scope, report_waste.without_cause(params), report_waste.COMPUTED, report_waste.facts,
+                     report_waste.SUMS, report_waste.GROUPS)  # fmt: skip
+    return report_waste.finish(found, params)
+
+
+def utilisation(scope: Scope, params: Params) -> Report:
+    """How much was allocated, and how much of what is instrumented was productive; one state of the books."""
+    whole = replace(params, cut=params.cut_at)
+    with read_at(params.as_known_at):
+        now = replace(whole, as_known_at=None)
+        used = usage(scope, now)
+        told = _grouped("goodput", scope, now, report_goodput.COMPUTED, partial(report_goodput.facts, told=True),
+                        report_goodput.SUMS, DIMENSIONS)  # fmt: skip
+    as_of = used.as_of if params.as_known_at is None else AsOf(params.as_known_at, whole.cut_at)
+    return report_utilisation.joined(replace(used, as_of=as_of), told, params)
+
+
 def _starts(found: Window) -> str:
-    return _STARTS.format(only=f"AND {windows.ACCOUNTS}" if found.params.project else "")
+    starts = _STARTS.format(only=f"AND {windows.ACCOUNTS}" if found.params.project else "")
+    return _CAUSES.format(starts=starts) if "cause" in found.params.group_by else starts
 
 
 def _grouped(
@@ -117,16 +170,25 @@ def _grouped(
         as_of = log.as_of(params.cut) if params.as_known_at is None else AsOf(params.as_known_at, params.cut_at)
         zone = site().zone
         by = windows.grouping(windows.window(params, zone), dimensions)
-        at_once = params.bucket is None and bool(by.keys) and "branch" not in by.keys
+        at_once = params.bucket is None and bool(by.keys) and not {"branch", "cause"} & set(by.keys)
         found, total = _rows(scope, by, facts(by.window), sums, at_once=at_once)
         keys, rows = by.in_order(found)
+        if total is None and not by.keys:  # the one row is over everything
+            [total] = found
         if total is None:  # counts of attempts are per bucket, so the whole window is asked by itself
-            whole = windows.grouping(windows.window(replace(params, group_by=()), zone))
-            [total], _ = _rows(scope, whole, facts(whole.window), sums)
+            total = _total(scope, replace(params, group_by=()), zone, facts, sums)
         if not any(total):
             windows.check_project(scope, params.project)
     shown = [{**key, **dict(zip(names, row[by.width :], strict=True))} for key, row in zip(keys, rows, strict=True)]
     return Report(name, params, (*by.heads(), *columns), shown, dict(zip(names, total, strict=True)), as_of)
+
+
+@kept
+def _total(scope: Scope, params: Params, zone: ZoneInfo, facts: Callable[[Window], str], sums: str) -> tuple[Any, ...]:
+    """The one row over everything; several reports of a page share it."""
+    whole = windows.grouping(windows.window(params, zone))
+    [total], _ = _rows(scope, whole, facts(whole.window), sums)
+    return total
 
 
 def _rows(
@@ -158,9 +220,35 @@ def _whole(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def declare() -> None:
     """Register the reports of jobs."""
-    register(Definition("usage", "Use by project, user and time", (*USAGE_DIMENSIONS, *BUCKETS), ("project",), usage))
-    register(Definition("waits", "Waiting before start", (*WAIT_DIMENSIONS, *BUCKETS), ("project",), waits))
+    register(Definition(
+        "usage", "Use by project, user and time", (*USAGE_DIMENSIONS, *BUCKETS), ("project",), usage,
+        about="Who held how many GPU-, node- and CPU-hours, and when?", measure="gpu_seconds", attempts="ran",
+    ))  # fmt: skip
+    register(Definition(
+        "waits", "Waiting before start", (*WAIT_DIMENSIONS, *BUCKETS), ("project",), waits,
+        about="How long did jobs wait before they started?", measure="wait_seconds", attempts="started",
+    ))  # fmt: skip
     groups = (*FAIRSHARE_GROUPS, *BUCKETS)
-    register(Definition("fairshare", "Standing by shares and use", groups, ("account",), fairshare))
+    register(Definition(
+        "fairshare", "Standing by shares and use", groups, ("account",), fairshare,
+        about="Who has used more or less than its share, and who is served first at the end of these days?",
+        mend="Where it says that no fair share is configured, `manage.py fairshare set CLUSTER` does it.",
+    ))  # fmt: skip
     parted = (*report_goodput.GROUPS, *BUCKETS)
-    register(Definition("goodput", "Where the allocated GPU-time went", parted, ("project",), goodput))
+    register(Definition(
+        "goodput", "Where the allocated GPU-time went", parted, ("project",), goodput,
+        about="How much of the allocated GPU-time did training use, and what was the rest spent on?",
+        measure="allocated_gpu_seconds", parts=report_goodput.STACKED, attempts="ended",
+    ))  # fmt: skip
+    causes = (report_waste.CAUSE, *report_waste.GROUPS, *BUCKETS)
+    register(Definition(
+        "waste", "GPU-time held in vain", causes, ("project",), waste,
+        about="Which GPU-hours were held in vain, by whom, and why?", measure="gpu_seconds", attempts="ended",
+        mend="hallbook_run.py in a training program tells what it loses.",
+    ))  # fmt: skip
+    whole = (*DIMENSIONS, *BUCKETS)
+    register(Definition(
+        "utilisation", "How much of the GPUs was used", whole, ("project",), utilisation,
+        about="How much of the GPUs was allocated, and how much of that was productive?",
+        measure="allocated_gpu_seconds", attempts="ran",
+    ))  # fmt: skip

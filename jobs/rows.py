@@ -20,14 +20,16 @@ _INT4_OID: Final = 23
 # Types as they go over the wire: an instant is a whole number there, an array is packed once for all equal ones.
 JOB: Final = ("id", "stream", "cluster", "job_id", "seq", "array_job_id", "array_task", "het_job_id", "het_offset",
               "account", "user_id", "partition", "qos", "name", "comment", "submit", "eligible", "start", "end",
-              "state", "reason", "limit_seconds", "attempts", "run", "run_name", "position")  # fmt: skip
+              "state", "reason", "limit_seconds", "asked_nodes", "asked_cpus", "asked_gpus", "dependency", "attempts",
+              "run", "run_name", "generation", "position")  # fmt: skip
 JOB_TYPES: Final = ("uuid", "text", "text", "text", "int4", "text", "text", "text", "int4", "text", "text", "text",
                     "text", "text", "text", "int8", "int8", "int8", "int8", "text",
-                    "text", "int8", "int4", "uuid", "text", "int8")  # fmt: skip
-RUN: Final = ("id", "name", "named", "cluster", "account", "user_id", "submit", "start_at", "end_at", "state", "jobs",
-              "attempts", "gpus", "gpu_seconds", "node_seconds", "position")  # fmt: skip
-RUN_TYPES: Final = ("uuid", "text", "bool", "text", "text", "text", "int8", "int8", "int8", "text", "int4", "int4",
-                    "int4", "int8", "int8", "int8")  # fmt: skip
+                    "text", "int8", "int4", "int4", "int4", "text", "int4", "uuid", "text",
+                    "int4", "int8")  # fmt: skip
+RUN: Final = ("id", "name", "generation", "named", "cluster", "account", "user_id", "submit", "start_at", "end_at",
+              "state", "jobs", "attempts", "gpus", "gpu_seconds", "node_seconds", "position")  # fmt: skip
+RUN_TYPES: Final = ("uuid", "text", "int4", "bool", "text", "text", "text", "int8", "int8", "int8", "text", "int4",
+                    "int4", "int4", "int8", "int8", "int8")  # fmt: skip
 ATTEMPT: Final = ("id", "stream", "job", "cluster", "job_id", "number", "record", "account", "user_id", "partition",
                   "qos", "submit", "eligible", "start_at", "end_at", "state", "reason", "exit_code", "exit_signal",
                   "nodes", "cpus", "gpus", "node_list", "suspended_seconds", "energy_j", "confirmed", "disagree",
@@ -56,8 +58,8 @@ def job_row(stream: str, cluster: str, raw: str, job: Job) -> Row:
         job_key(stream, job.seq), stream, cluster, raw, job.seq, job.array_job_id, job.array_task, job.het_job_id,
         job.het_offset, job.account or "", job.user or "", job.partition or "", job.qos or "", job.name or "",
         job.comment or "", instant(job.submit), instant(job.eligible), instant(first.start if first else None),
-        instant(job.over), job.state, job.reason or "", job.limit_seconds,
-        len(job.attempts), run_key(stream, job), job.run or "", job.last_position,
+        instant(job.over), job.state, job.reason or "", job.limit_seconds, *job.asked, job.dependency or "",
+        len(job.attempts), run_key(stream, job), job.run or "", job.generation, job.last_position,
     )  # fmt: skip
 
 
@@ -66,7 +68,7 @@ def run_row(stream: str, cluster: str, job: Job) -> Row:
     first = job.attempts[0] if job.attempts else None
     ended = [one for one in job.attempts if one.end is not None]
     return (
-        job_key(stream, job.seq), "", False, cluster, job.account or "", job.user or "", instant(job.submit),
+        job_key(stream, job.seq), "", 1, False, cluster, job.account or "", job.user or "", instant(job.submit),
         instant(first.start if first else None), instant(job.over), job.state, 1, len(job.attempts),
         max((segment.gpus or 0 for one in job.attempts for segment in one.segments), default=0),
         sum(held_seconds(one, "gpus") for one in ended), sum(held_seconds(one, "nodes") for one in ended),
@@ -81,13 +83,13 @@ def held_seconds(attempt: Attempt, what: str) -> int:
 
 def run_key(stream: str, job: Job) -> uuid.UUID:
     """Key of the run a job belongs to: of account and name, or the job's own."""
-    return named_run_key(job.account or "", job.run) if job.run else job_key(stream, job.seq)
+    return named_run_key(job.account or "", job.run, job.generation) if job.run else job_key(stream, job.seq)
 
 
 @lru_cache(maxsize=4096)
-def named_run_key(account: str, name: str) -> uuid.UUID:
-    """Key of the run that the jobs of an account name."""
-    return uuid.uuid5(SPACE, f"run/{account}/{name}")
+def named_run_key(account: str, name: str, generation: int = 1) -> uuid.UUID:
+    """Key of the run that the jobs of an account name; generation: one more with each closing of the name."""
+    return uuid.uuid5(SPACE, f"run/{account}/{name}" + (f"/{generation}" if generation > 1 else ""))
 
 
 @lru_cache(maxsize=64)

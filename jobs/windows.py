@@ -206,7 +206,8 @@ def run_names(ids: Collection[UUID]) -> dict[UUID, str]:
     """What runs are called: by the name their user gave, else by cluster and job id."""
     with connection.cursor() as cursor:
         cursor.execute(
-            """SELECT r.id, CASE WHEN r.named THEN r.name ELSE j.cluster || '/' || j.job_id END
+            """SELECT r.id, CASE WHEN NOT r.named THEN j.cluster || '/' || j.job_id
+                                WHEN r.generation > 1 THEN r.name || ' #' || r.generation ELSE r.name END
                FROM jobs_run r LEFT JOIN jobs_job j ON j.id = r.id WHERE r.id = ANY(%s)""",
             [list(ids)],
         )

@@ -109,6 +109,8 @@ class Book:
     run_values: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     told: tuple[int, int] = (0, 0)
     """Productive and all GPU-seconds of attempts whose programs told where time went."""
+    waste: Report | None = None
+    """What ended in these days was held in vain, by cause; of one project."""
 
     @property
     def total(self) -> Row:
@@ -257,6 +259,7 @@ def _read(scope: Scope, there: Shelf, asked: Asked, cut: datetime, position: int
         branches=run("usage", "branch", "user").rows if tree else (),
         lasts=last_days(scope, [code.removeprefix(UNMAPPED) for code in bare]) if tree else {},
         run_values=_run_values(scope, there, asked, cut, runs) if asked.group == "run" else {},
+        waste=run("waste", "cause") if asked.project else None,
         told=told_of(scope, asked.days.params(there.zone, cut, project=asked.project), there.zone),
     )  # fmt: skip
 

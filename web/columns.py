@@ -17,8 +17,8 @@ from web import figures, states
 from web.lists import Field, Options, Seen
 from web.tables import Cell, Mark, absent, number
 
-__all__ = ["DATES", "DISAGREE", "LOST", "NOT_YET", "PROJECT", "RUNS_IN", "STATE", "address", "elapsed", "gpu_hours",
-           "marks", "person", "project", "seconds_between", "size", "span", "state", "waited"]  # fmt: skip
+__all__ = ["DATES", "DISAGREE", "LOST", "NOT_YET", "PROJECT", "RUNS_IN", "STATE", "address", "asked", "elapsed",
+           "gpu_hours", "marks", "person", "project", "seconds_between", "size", "span", "state", "waited"]  # fmt: skip
 
 NOT_YET: Final = "—"
 LOST: Final = Mark("lost", "Nobody told its end: it is charged until it was last seen.")
@@ -97,7 +97,8 @@ def span(seconds: int | None, note: str = "") -> Cell:
     """A duration in a column of durations."""
     if seconds is None:
         return absent(NOT_YET)
-    return Cell(figures.duration(seconds), "n zero" if seconds == 0 else "n", note=note)
+    exact = f"{figures.thousands(seconds)} s" if seconds >= 60 else ""
+    return Cell(figures.duration(seconds), "n zero" if seconds == 0 else "n", note=note, title=exact)
 
 
 def waited(row: Any, seen: Seen, since: datetime | None) -> Cell:
@@ -115,6 +116,11 @@ def elapsed(row: Any, seen: Seen) -> Cell:
 def size(value: int | None) -> Cell:
     """A number of GPUs or nodes, or *no data*."""
     return absent() if value is None else number(figures.thousands(value), zero=value == 0)
+
+
+def asked(value: int | None) -> Cell:
+    """A number of GPUs or nodes that something asked for and does not hold."""
+    return Cell(NOT_YET, "n nodata") if value is None else Cell(figures.thousands(value), "n", note="asked")
 
 
 def gpu_hours(seconds: int | None, href: str = "") -> Cell:

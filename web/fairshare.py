@@ -27,7 +27,7 @@ from web.bundle import bundle_url
 from web.frame import frame
 from web.rights import page
 from web.sharecharts import course_chart
-from web.sharetables import accounts, standing_of, users, what_if_table
+from web.sharetables import accounts, course_table, standing_of, users, what_if_table
 from web.state import one_state
 from web.tables import Link
 from web.usagefigs import Figure
@@ -139,7 +139,9 @@ def _tools(asked: Asked, at: datetime, group: str) -> Sequence[Link]:
 def _chart(here: Site, cluster: str, account: str, at: datetime) -> dict[str, Any]:
     today = at.astimezone(here.zone).date()
     points = course(cluster, account, [today - timedelta(days=back) for back in reversed(range(DAYS))])
-    return {**course_chart(account, points), "bundle_url": bundle_url()} if len(points) > 1 else {}
+    if len(points) < 2:
+        return {}
+    return {**course_chart(account, points), "bundle_url": bundle_url(), "course": course_table(account, points)}
 
 
 def _question(scope: Scope, asked: Asked, account: str, at: datetime) -> dict[str, Any]:

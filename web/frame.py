@@ -21,9 +21,11 @@ __all__ = ["Section", "as_of_words", "frame"]
 
 SECTIONS: Final = (
     ("home", "Home", False, False), ("projects", "Projects", False, False), ("runs", "Runs", False, False),
-    ("jobs", "Jobs", False, False), ("fairshare", "Fair share", False, False),
+    ("jobs", "Jobs", False, False), ("waiting", "Waiting", False, False), ("fairshare", "Fair share", False, False),
+    ("fleet", "Fleet", False, False),
+    ("scaling", "Scaling", False, False), ("reports", "Reports", False, False),
     ("log", "Event log", True, True), ("sources", "Sources", False, True),
-    ("rejections", "Rejections", False, True), ("api-docs", "API docs", True, False),
+    ("rejections", "Rejections", False, True), ("mail", "Mail", True, False), ("api-docs", "API docs", False, False),
 )  # fmt: skip
 """Name of an address, the word that leads there, whether a gap stands before it, whether it is the raw log's."""
 

@@ -10,18 +10,17 @@ from uuid import UUID
 from django.urls import reverse
 
 from jobs.queries_runs import Totals
+from jobs.waiting import cause_of
 from web import columns, figures, states
 from web.lists import Seen
 from web.tables import Cell, Head, Link, Table, absent, label, number
 from web.usagefigs import Figure
 
-__all__ = ["HEADS", "alerts", "attempts_table", "counted", "gpu_seconds", "held_figures", "places_table", "stream_of",
+__all__ = ["alerts", "attempts_table", "counted", "gpu_seconds", "held_figures", "places_table", "stream_of",
            "tools_of", "wait_figure", "wall_hours", "wall_seconds"]  # fmt: skip
 
-HEADS: Final = (
-    Head("Attempt"), Head("State"), Head("Start"), Head("End"), Head("Wait", "n"), Head("Wall h", "n"),
-    Head("GPUs", "n"), Head("GPU-h", "n"), Head("Ended by"), Head("Exit"), Head("Sources"),
-)  # fmt: skip
+SHORT: Final = 3600
+"""What was allocated for less than this many seconds in all is written in seconds: in hours it would read 0.0."""
 _SILENT: Final = frozenset({"", "None", "NONE", "none"})
 
 
@@ -37,9 +36,13 @@ def stream_of(job: Any) -> str:
 
 def held_figures(totals: Totals) -> list[Figure]:
     """GPU-hours and node-hours, set against the size and the time."""
+    short = 0 < totals.wall_seconds < SHORT
     most = f"{counted(totals.gpus, 'GPU')} at most" if totals.gpus else "no GPU was held"
     href = "#attempts" if totals.attempts else ""
     wall = f"{figures.key_hours(totals.wall_seconds)} h allocated, {figures.key_hours(totals.cpu_seconds)} CPU-h"
+    if short:
+        most = f"{figures.thousands(totals.gpu_seconds)} GPU-s, {most}" if totals.gpu_seconds else most
+        wall = f"{figures.thousands(totals.node_seconds)} node-s, {figures.thousands(totals.cpu_seconds)} CPU-s"
     return [
         Figure("GPU-hours", figures.key_hours(totals.gpu_seconds), "", most, href),
         Figure("Node-hours", figures.key_hours(totals.node_seconds), "", wall, href),
@@ -108,21 +111,28 @@ def attempts_table(
 
     names: of jobs, shown where they are of `several`; everything: address of all.
     """
-    rows = [_row(one, segments.get(one.id, ()), names[one.job] if several else "", seen) for one in attempts]
+    short = totals.wall_seconds < SHORT
+    rows = [_row(one, segments.get(one.id, ()), names[one.job] if several else "", seen, short) for one in attempts]
     rest = totals.attempts - len(attempts)
     if rest > 0:
         wall = totals.wall_seconds - sum(wall_seconds(one, seen) for one in attempts)
         gpu = totals.gpu_seconds - sum(gpu_seconds(one, segments.get(one.id, ()), seen) for one in attempts)
-        rows.append(_sums(label(f"{figures.thousands(rest)} more", href=everything), wall, gpu))
-    noun = "attempt" if totals.attempts == 1 else "attempts"
-    foot = _sums(label(f"{figures.thousands(totals.attempts)} {noun}"), totals.wall_seconds, totals.gpu_seconds)
+        rows.append(_sums(label(f"{figures.thousands(rest)} more", href=everything), wall, gpu, short))
+    first = Cell(counted(totals.attempts, "attempt"), "w")
+    foot = _sums(first, totals.wall_seconds, totals.gpu_seconds, short)
     caption = f"Times in {seen.site.timezone}. Wait is from eligible to start. Columns add up in seconds."
     if totals.running:
         caption += f" What runs is counted until {figures.moment(seen.cut, seen.site.zone)}."
-    return Table("attempts", "Attempts", caption, HEADS, rows, foot, tools, wide=True)
+    return Table("attempts", "Attempts", caption, _heads(short), rows, foot, tools, wide=True)
 
 
-def _row(attempt: Any, segments: Sequence[Any], job: str, seen: Seen) -> list[Cell]:
+def _heads(short: bool) -> list[Head]:
+    wall, gpu = ("Wall s", "GPU-s") if short else ("Wall h", "GPU-h")
+    return [Head("Attempt"), Head("State"), Head("Start"), Head("End"), Head("Wait", "n"), Head(wall, "n"),
+            Head("GPUs", "n"), Head(gpu, "n"), Head("Ended by"), Head("Exit"), Head("Sources")]  # fmt: skip
+
+
+def _row(attempt: Any, segments: Sequence[Any], job: str, seen: Seen, short: bool) -> list[Cell]:
     shown = states.of(attempt.state)
     name = f"{job}, {attempt.number}" if job else str(attempt.number)
     href = f"{reverse('job', args=[attempt.job])}#attempt-{attempt.number}" if job else ""
@@ -133,13 +143,25 @@ def _row(attempt: Any, segments: Sequence[Any], job: str, seen: Seen) -> list[Ce
         seen.moment(attempt.start),
         seen.moment(attempt.end) if attempt.end else Cell("runs", "w note"),
         columns.span(columns.seconds_between(attempt.eligible, attempt.start)),
-        number(wall_hours(wall), zero=wall == 0),
+        _wall(wall, short),
         _sizes(attempt, segments),
-        columns.gpu_hours(gpu_seconds(attempt, segments, seen)),
+        _gpu(gpu_seconds(attempt, segments, seen), short),
         Cell(_ended_by(attempt), "says"),
         Cell(states.explain_exit(attempt.exit_code, attempt.exit_signal) if attempt.end else ""),
-        Cell(", ".join(source.partition(":")[0] for source in attempt.source_list), "w"),
+        Cell(", ".join(source.partition(":")[0] for source in attempt.source_list)),
     ]
+
+
+def _wall(seconds: int, short: bool) -> Cell:
+    """How long it was allocated; exact below the pointer."""
+    text = figures.thousands(seconds) if short else wall_hours(seconds)
+    return Cell(text, "n" if seconds else "n zero", title=f"{figures.thousands(seconds)} s")
+
+
+def _gpu(seconds: int, short: bool) -> Cell:
+    """What it held; exact below the pointer."""
+    text = figures.thousands(seconds) if short else figures.hours(seconds)
+    return Cell(text, "n" if seconds else "n zero", title=f"{figures.thousands(seconds)} GPU-s")
 
 
 def _sizes(attempt: Any, segments: Sequence[Any]) -> Cell:
@@ -153,17 +175,22 @@ def _sizes(attempt: Any, segments: Sequence[Any]) -> Cell:
 
 
 def _ended_by(attempt: Any) -> str:
+    """How it ended, and how long of it the program stood still."""
+    held = attempt.suspended_seconds
+    paused = f"Suspended for {figures.duration(held)} of it." if held else ""
     if attempt.end is None:
-        return ""
-    reason = "" if attempt.reason in _SILENT else f" Reason given: {attempt.reason}."
+        return paused
     if attempt.lost:
         return "Nobody told its end; it is charged until it was last seen."
-    return f"{states.cause(attempt.state)}{reason}"
+    # What the accounting keeps of a wait before it is no reason for its end.
+    silent = attempt.reason in _SILENT or cause_of(attempt.reason) != "unknown"
+    reason = "" if silent else f"Reason given: {attempt.reason}."
+    return " ".join(part for part in (states.cause(attempt.state), reason, paused) if part)
 
 
-def _sums(first: Cell, wall: int, gpu: int) -> list[Cell]:
-    return [first, Cell(), Cell(), Cell(), Cell(), number(wall_hours(wall)), Cell(), number(figures.hours(gpu)),
-            Cell(), Cell(), Cell()]  # fmt: skip
+def _sums(first: Cell, wall: int, gpu: int, short: bool) -> list[Cell]:
+    return [first, Cell(), Cell(), Cell(), Cell(), _wall(wall, short), Cell(), _gpu(gpu, short), Cell(), Cell(),
+            Cell()]  # fmt: skip
 
 
 def places_table(

@@ -87,14 +87,14 @@ class Hall:
 @page
 def home(request: HttpRequest) -> HttpResponse:
     """GET /."""
-    scope, here, cut = scope_of(request.user), fleet.site(), datetime.now(UTC)
+    scope, cut = scope_of(request.user), datetime.now(UTC)
     with one_state():
-        as_of = log.as_of(cut)
+        here, as_of = fleet.site(), log.as_of(cut)
         span = now_.use_span(scope)
         context = _page(_read(scope, here, cut, span)) if span else {"nothing": _nothing(scope, as_of)}
         ends = looseends.found(scope, here, as_of, cut)
-    context = {**frame(request, "home", as_of, here), **context, "ends": ends, "all": scope.projects is None,
-               "project": None, "live": True}  # fmt: skip
+        around = frame(request, "home", as_of, here)
+    context = {**around, **context, "ends": ends, "all": scope.projects is None, "project": None, "live": True}
     return render(request, "web/home.html", context)
 
 

@@ -23,12 +23,12 @@ from jobs.filters import WAITING
 from jobs.queries import scope_of
 from jobs.queries_life import Life, life
 from jobs.queries_runs import Totals
-from web import columns, figures, history, lanes, states, timeline, told
+from web import columns, figures, history, lanes, states, timeline, told, waitparts
 from web.bundle import bundle_url
 from web.columns import address
 from web.frame import frame
 from web.history import counted
-from web.jobs import job_name
+from web.jobs import asked, job_name, together
 from web.lists import Seen
 from web.state import one_state
 from web.tables import Cell, Head, Link, Table, label, number
@@ -53,6 +53,7 @@ class Found:
     segments: Mapping[UUID, Sequence[Any]]
     siblings: Sequence[Any]
     life: Life | None
+    whys: waitparts.Waits
 
     @property
     def waits(self) -> bool:
@@ -83,6 +84,7 @@ def _read(request: HttpRequest, key: UUID) -> Found:
         job, seen, log.as_of(cut), queries_runs.totals_of_job(job, cut), attempts,
         queries_runs.segments_of(attempts), list(queries_runs.siblings(scope, job)[: SIBLINGS + 1]) if many else (),
         life(scope, job.stream),
+        waitparts.of_job(scope, job, cut, waits=job.end is None and job.state in WAITING),
     )  # fmt: skip
 
 
@@ -116,8 +118,11 @@ def _page(found: Found) -> dict[str, Any]:
         line = lanes.timeline(
             found.attempts, found.segments, {job.id: name}, found.seen.site.zone, found.seen.cut, what, waiting
         )
+        line = waitparts.drawn(line, found.whys, {job.id: name})
         context |= {"line": line, "spec": timeline.lanes(line), "bundle_url": bundle_url(), "drawn": True, "plot": "t1"}
+        context |= {"why_legend": waitparts.legend(found.whys), "kinds": {bar.kind for bar in line.bars}}
         context["troubles"] = any(bar.trouble for bar in line.bars)
+    context["waits"] = waitparts.stretches_table(found.whys, {job.id: name}, found.seen, several=False)
     if found.siblings:
         context["siblings"] = _siblings(found)
     if found.life is not None:
@@ -128,7 +133,7 @@ def _page(found: Found) -> dict[str, Any]:
 
 def _waiting(found: Found) -> list[tuple[str, datetime]]:
     since = found.attempts[-1].end if found.attempts else found.job.eligible or found.job.submit
-    return [("Attempts", since)] if found.waits and since else []
+    return [(job_name(found.job), since)] if found.waits and since else []
 
 
 def _sentence(found: Found) -> str:
@@ -140,9 +145,7 @@ def _sentence(found: Found) -> str:
     if totals.running:
         last = found.attempts[-1]
         return f"since {figures.moment(last.start, zone)}, attempt {last.number}{_until(found, last)}."
-    since = f"since {figures.moment(job.submit, zone)}" if job.submit else ""
-    reason = f" Reason: {job.reason}." if job.reason not in ("", "None") else ""
-    return f"{since}{after}.{reason}"
+    return waitparts.sentence(job, found.whys, found.seen, found.attempts[-1].end if found.attempts else None)
 
 
 def _until(found: Found, attempt: Any) -> str:
@@ -192,15 +195,17 @@ def _latest(found: Found) -> str:
 def _facts(found: Found) -> list[tuple[str, str, str]]:
     job, seen = found.job, found.seen
     who = seen.person(job.user)
-    named = job.run_name or "a run of its own"
+    named = job.run_title or "a run of its own"
     facts = [
         ("Run", named, reverse("run", args=[job.run])),
+        *together(job),
         ("User", who, address("jobs", user=who)),
         ("Account", f"{job.account} on {job.cluster}", address("jobs", account=job.account, cluster=job.cluster)),
         ("Partition", job.partition, address("jobs", partition=job.partition)),
         ("QOS", job.qos, ""),
         ("Name", seen.text(job.name), ""),
         ("Comment", seen.text(job.comment), ""),
+        *asked(job),
         ("Time limit", figures.duration(job.limit_seconds) if job.limit_seconds else "", ""),
         ("Submitted", figures.moment(job.submit, seen.site.zone) if job.submit else "", ""),
         ("Could start", figures.moment(job.eligible, seen.site.zone) if job.eligible else "", ""),

@@ -15,12 +15,12 @@ from events.access import Scope
 from jobs import queries_runs
 from jobs.filters import JobFilter
 from jobs.queries import jobs, scope_of
-from web import columns, lists
+from web import columns, figures, lists
 from web.columns import address, held
 from web.lists import Column, Empty, Field, List, Seen, View
 from web.tables import Cell, label
 
-__all__ = ["JOBS", "go", "index", "job_name"]
+__all__ = ["JOBS", "asked", "go", "index", "job_name", "together"]
 
 
 def job_name(row: Any) -> str:
@@ -30,6 +30,25 @@ def job_name(row: Any) -> str:
     if row.het_job_id is not None and row.het_offset is not None:
         return f"{row.het_job_id}+{row.het_offset}"
     return str(row.job_id)
+
+
+def together(row: Any) -> list[tuple[str, str, str]]:
+    """What a job is a part of: name, value and address of all of it."""
+    if row.array_job_id is not None:
+        query = {"cluster": row.cluster, "array_job_id": row.array_job_id}
+        return [("Array", f"task {row.array_task} of array {row.array_job_id}", address("jobs", **query))]
+    if row.het_job_id is not None:
+        query = {"cluster": row.cluster, "het_job_id": row.het_job_id}
+        return [("Heterogeneous job", f"part {row.het_offset} of job {row.het_job_id}", address("jobs", **query))]
+    return []
+
+
+def asked(row: Any) -> list[tuple[str, str, str]]:
+    """What a job asked for while it waited, as far as its scheduler was heard then."""
+    sizes = ((row.asked_gpus, "GPU"), (row.asked_cpus, "CPU"), (row.asked_nodes, "node"))
+    words = [f"{figures.thousands(value)} {noun}{'' if value == 1 else 's'}" for value, noun in sizes if value]
+    facts = [("Asked for", ", ".join(words), "")] if words else []
+    return facts + ([("Waits for", row.dependency, "")] if row.dependency and row.end is None else [])
 
 
 def _prepare(rows: Sequence[Any], seen: Seen) -> Mapping[str, Any]:
@@ -43,7 +62,7 @@ def _state(row: Any, seen: Seen) -> Cell:
 
 
 def _run(row: Any, _: Seen) -> Cell:
-    return label(row.run_name, href=reverse("run", args=[row.run])) if row.run_name else Cell()
+    return label(row.run_title, href=reverse("run", args=[row.run])) if row.run_name else Cell()
 
 
 def _elapsed(row: Any, seen: Seen) -> Cell:
@@ -53,7 +72,10 @@ def _elapsed(row: Any, seen: Seen) -> Cell:
 
 
 def _gpus(row: Any, seen: Seen) -> Cell:
-    return columns.size(held(seen.more["held"], row.id, "gpus")) if row.attempts else Cell("—", "n nodata")
+    """The most it held at once; of what has not begun, what it asks for."""
+    if row.attempts:
+        return columns.size(held(seen.more["held"], row.id, "gpus"))
+    return columns.asked(row.asked_gpus)
 
 
 def _gpu_hours(row: Any, seen: Seen) -> Cell:

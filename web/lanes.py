@@ -15,6 +15,8 @@ from web.timeline import MOST_LANES, Bar, Timeline
 __all__ = ["drawable", "timeline"]
 
 _TROUBLE: Final = frozenset({"s-fail", "s-node", "s-limit"})
+_AGAIN: Final = frozenset({"s-again", "s-node"})
+"""Ends after which a job goes on: said over the bar, where it fits."""
 _MOST_BARS: Final = 400
 
 
@@ -28,8 +30,9 @@ def timeline(
     attempts: Sequence[Any], segments: Mapping[UUID, Sequence[Any]], names: Mapping[UUID, str], zone: ZoneInfo,
     cut: datetime, description: str, waiting: Sequence[tuple[str, datetime]] = (),
 ) -> Timeline:  # fmt: skip
-    """Bars of attempts and of what they waited. names: of jobs, by key; waiting: lane and since when, still so."""
-    several = len({attempt.job for attempt in attempts} | {lane for lane, _ in waiting}) > 1
+    """Bars of attempts and of what they waited. names: of jobs, by key; waiting: name of a job that waits still, and
+    since when."""
+    several = len({names[attempt.job] for attempt in attempts} | {job for job, _ in waiting}) > 1
     counts = Counter(attempt.job for attempt in attempts)
     bars: list[Bar] = []
     before: dict[UUID, datetime] = {}
@@ -39,7 +42,7 @@ def timeline(
         parts, counted = segments.get(attempt.id, ()), counts[attempt.job] > 1
         bars += _ran(attempt, parts, lane, names[attempt.job], cut, last, counted)
         before[attempt.job] = attempt.end or cut
-    bars += [Bar(lane if several else "Attempts", "wait", since, cut, "waits") for lane, since in waiting]
+    bars += [Bar(job if several else "Attempts", "wait", since, cut, "waits") for job, since in waiting]
     start = min((bar.start for bar in bars), default=cut)
     end = max((bar.end for bar in bars), default=cut)
     room = (end - start) / 60 or timedelta(seconds=30)
@@ -71,10 +74,19 @@ def _ran(
         said = [str(attempt.number)] if number == 1 and counted else []
         said += [size] if size != last_size else []
         trouble = final and shown.css in _TROUBLE
-        word = shown.word if final else "resized"
-        found.append(Bar(lane, "ran", first, last, text, word, " · ".join(said), size, trouble))
+        word, how = _ended(attempt, shown) if final else ("resized", [])
+        found.append(Bar(lane, "ran", first, last, text, word, " · ".join(said + how), size, trouble))
         last_size = size
     return found
+
+
+def _ended(attempt: Any, shown: states.Shown) -> tuple[str, list[str]]:
+    """The state in the tip, and what is said of it over the bar. Of a suspension sources tell how long, not when."""
+    said, word = [], shown.word
+    if attempt.suspended_seconds:
+        said = [f"{figures.duration(attempt.suspended_seconds)} suspended"]
+        word = f"{word}, suspended for {figures.duration(attempt.suspended_seconds)} of it"
+    return word, said + ([shown.word] if shown.css in _AGAIN else [])
 
 
 def _size(part: Any) -> str:

@@ -170,6 +170,8 @@ class List:
     """Reads what the cells of a page need together, such as sums: rows, seen -> `seen.more`."""
     lead: str = ""
     """A sentence under the title."""
+    section: str = ""
+    """The section of the menu that it belongs to, where it has none of its own."""
 
     @cached_property
     def sorts(self) -> list[str]:
@@ -226,13 +228,13 @@ def show(
     rows: Callable[[Scope], QuerySet[Any]] | None = None,
 ) -> HttpResponse:
     """The page of a list. rows: in place of the declared ones, such as those of one thing."""
-    scope, place, cut = scope_of(request.user), site(), datetime.now(UTC)
+    scope, cut = scope_of(request.user), datetime.now(UTC)
     given = {name: str(value).strip() for name, value in request.GET.items()}
     filters = getattr(declared.filters, "base_filters", {})
     used = {name: value for name, value in given.items() if name in filters and value}
     view = Asked(declared, used, given.get("ordering", "") or declared.order)
     wrong = _unknown(given, filters)
-    with one_state(), timezone.override(place.zone):
+    with one_state(), timezone.override((place := site()).zone):
         found = declared.filters(used, queryset=(rows or declared.rows)(scope))
         wrong |= {name: " ".join(texts) for name, texts in found.errors.items()}
         page, count = (None, None) if wrong else _page(found.qs, view, given.get("cursor", ""), wrong)
@@ -240,7 +242,7 @@ def show(
         if page is not None:
             context |= _shown(declared, view, page, count, Seen(scope, place, cut))
         as_of = log.as_of(cut)
-        context |= frame(request, declared.name, None if wrong else as_of, place)
+        context |= frame(request, declared.section or declared.name, None if wrong else as_of, place)
         context["live"] = page is not None and not given.get("cursor")
     return render(request, template, {**context, **(extra or {})}, status=400 if wrong else 200)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from django.urls import reverse
@@ -14,7 +14,7 @@ from events.access import Scope
 from events.reports import AsOf
 from fleet.queries import Site
 from jobs import queries_now
-from web import figures
+from web import figures, mailout
 from web.asked import project_address
 from web.sources import concerns
 
@@ -22,6 +22,7 @@ __all__ = ["End", "found"]
 
 LATE_SECONDS: Final = 60
 NAMED: Final = 3
+MAIL_WEEK: Final = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class End:
 
 def found(scope: Scope, here: Site, as_of: AsOf, now: datetime) -> list[End]:
     """What wants attention of what the caller may see, the gravest first."""
-    ends = [*_projections(as_of, now), *_sources(scope, now)] if scope.fleetwide else []
+    ends = [*_projections(as_of, now), *_sources(scope, now), *_mails(now)] if scope.fleetwide else []
     return [*ends, *_rejections(scope), *_lost(scope), *_unmapped(scope), *_site(scope, here)]
 
 
@@ -61,6 +62,15 @@ def _sources(scope: Scope, now: datetime) -> Iterator[End]:
     for one in concerns(scope, now):
         if not one.href:  # refused records are counted below, over all sources
             yield End("draining", f"Source {one.source} {one.what}", one.do, reverse("sources"))
+
+
+def _mails(now: datetime) -> Iterator[End]:
+    """Mails of the last week that did not arrive, or not yet."""
+    errors = list(mailout.troubles().filter(created_at__gte=now - MAIL_WEEK).values_list("error", flat=True))
+    if errors:
+        what = f"{_many(len(errors), 'mail')} did not arrive: {errors[0]}".rstrip(". ")
+        yield End("draining", what, "See which, mend the cause, try it:", f"{reverse('mail')}#troubles",
+                  "manage.py mail test ADDRESS")  # fmt: skip
 
 
 def _rejections(scope: Scope) -> Iterator[End]:

@@ -9,13 +9,14 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponsePermanen
 from django.shortcuts import render
 
 from jobs.queries import scope_of
-from web import asked, book, figures, projecttables, ranges, usagecharts, usagetables
+from web import asked, book, figures, projecttables, ranges, usagecharts, usagetables, waste
 from web.asked import Asked, Wrong
 from web.book import Book, Branch, Shelf
 from web.bundle import bundle_url
 from web.fairshare import section
 from web.frame import frame
 from web.ranges import Days
+from web.reportlinks import links_over
 from web.rights import page
 from web.tables import Link
 from web.usagefigs import costs_gaps, key_figures
@@ -105,8 +106,10 @@ def _page(found: Book) -> dict[str, Any]:
         **context, "figs": key_figures(found), "gaps": costs_gaps(found), **usagecharts.chart(found),
         "by_group": usagetables.by_group(found) if view.group != "project" else projecttables.tree(found),
         "by_bucket": usagetables.by_bucket(found),
+        "reports": links_over(found.scope, view.days, view.project, view.known),
         "runs": projecttables.runs(found) if view.project else None,
         "waits": projecttables.waits(found) if view.project else None,
+        "waste": waste.of_project(found),
         **(section(found.scope, view.project, found.cut) if view.project and not view.known else {}),
         "bundle_url": bundle_url(),
     }  # fmt: skip

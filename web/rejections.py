@@ -8,7 +8,6 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.contrib.auth import get_user_model
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
@@ -26,7 +25,7 @@ from web import figures, lists
 from web.frame import frame
 from web.lists import Column, Empty, Field, List, View
 from web.pretty import as_sent
-from web.rights import actor_of, staff_action, staff_page
+from web.rights import actor_of, name_of, staff_action, staff_page
 from web.tables import Cell, label
 
 __all__ = ["LIST", "all_again", "all_waived", "rejection", "rejections", "replay", "waive"]
@@ -71,9 +70,9 @@ def _codes(scope: Scope) -> list[tuple[str, str]]:
     return [(code, f"{CODES[code]} ({code})" if code in CODES else code) for code in found]
 
 
-def _recorded(row: Any, seen: lists.Seen) -> Cell:
-    cell = seen.moment(row.recorded_at)
-    return Cell(cell.text, "w", href=reverse("rejection", args=[row.id]), iso=cell.iso)
+def _reason(row: Any, _: lists.Seen) -> Cell:
+    """What is wrong in short, first: it must stand on a phone's screen too."""
+    return label(CODES.get(row.code, row.code), href=reverse("rejection", args=[row.id]))
 
 
 def _source(row: Any) -> str:
@@ -95,9 +94,9 @@ LIST: Final = List(
         Field("delivery", "Delivery", more=True),
     ),
     columns=(
-        Column("Recorded", _recorded, sort="recorded_at", css="w", down=True),
+        Column("Reason", _reason, sort="code"),
+        Column("Recorded", lambda row, seen: seen.moment(row.recorded_at), sort="recorded_at", css="w", down=True),
         Column("State", lambda row, _: Cell(STATES[row.state][0], "w", state=STATES[row.state][1])),
-        Column("Reason", lambda row, _: label(CODES.get(row.code, row.code)), sort="code"),
         Column("Source", lambda row, _: label(_source(row)), sort="source"),
         Column("Where", lambda row, _: label(row.pointer or "the whole record")),
         Column("What is wrong", lambda row, _: label(row.text[:240])),
@@ -156,7 +155,7 @@ def _shown(request: HttpRequest, row: Any, *, wrong: str = "", why: str = "") ->
         "reason": CODES.get(row.code, row.code),
         "recorded": figures.moment(row.recorded_at, here.zone),
         "state": STATES[row.state],
-        "settled_by": _person(row.settled_by),
+        "settled_by": name_of(row.settled_by),
         "lines": as_sent(row.payload, row.pointer),
         "next": NEXT.get(row.code, "") if _whole(row) else FROM_FILE,
         "replayable": _whole(row),
@@ -175,15 +174,6 @@ def _whole(row: Any) -> bool:
     except (ValueError, RecursionError):
         return row.delivery is not None
     return row.delivery is not None or (isinstance(said, dict) and "specversion" in said)
-
-
-def _person(actor: str) -> str:
-    """The name of a signed-in actor; other actors are named by themselves."""
-    kind, _, key = actor.partition(":")
-    if kind != "user" or not key.isdecimal():
-        return actor
-    user: Any = get_user_model().objects.filter(pk=int(key)).first()
-    return user.get_username() if user else actor
 
 
 @staff_action

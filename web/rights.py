@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final
 
+from django.contrib.auth import get_user_model
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
@@ -15,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from jobs.queries import scope_of
 
-__all__ = ["RAW_LOG", "actor_of", "link_to", "page", "staff_action", "staff_page"]
+__all__ = ["RAW_LOG", "actor_of", "link_to", "name_of", "page", "staff_action", "staff_page"]
 
 View = Callable[..., HttpResponseBase]
 RAW_LOG: Final = (
@@ -53,6 +54,15 @@ def actor_of(request: HttpRequest) -> str:
     """The signed-in person as the actor of events, as in the door for machines."""
     user: Any = request.user
     return f"user:{user.pk}"
+
+
+def name_of(actor: str) -> str:
+    """The name of a signed-in actor; other actors are named by themselves."""
+    kind, _, key = actor.partition(":")
+    if kind != "user" or not key.isdecimal():
+        return actor
+    user: Any = get_user_model().objects.filter(pk=int(key)).first()
+    return user.get_username() if user else actor
 
 
 def link_to(name: str, *args: Any) -> str:

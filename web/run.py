@@ -10,6 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
+from django.contrib.messages import get_messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -18,18 +19,31 @@ from django.views.decorators.http import require_safe
 
 from billing.queries import RunCost, cost_of_run
 from events import queries as log
-from events.reports import AsOf
+from events.reports import AsOf, Row
 from fleet.queries import site
-from jobs import queries_runs
+from jobs import queries_runs, queries_waste
 from jobs.filters import WAITING
 from jobs.queries import scope_of
 from jobs.queries_runs import Totals
-from web import columns, figures, goodput, history, lanes, states, timeline
+from web import (
+    closing,
+    columns,
+    figures,
+    goodput,
+    history,
+    interruptions,
+    lanes,
+    speed,
+    states,
+    timeline,
+    waitparts,
+    waste,
+)
 from web.bundle import bundle_url
 from web.columns import address
 from web.frame import frame
 from web.history import counted
-from web.jobs import job_name
+from web.jobs import asked, job_name, together
 from web.lists import Seen
 from web.state import one_state
 from web.tables import Cell, Head, Link, Table, absent, label, number
@@ -40,6 +54,8 @@ __all__ = ["page"]
 
 MOST: Final = 100
 """Attempts and jobs that are shown one by one; the rest is one row that leads to the list."""
+SMALL: Final = 10
+"""Below this amount a cost is shown with cents."""
 PIECES: Final = 240
 """Parts of the span where the chart shows what was held."""
 
@@ -59,12 +75,14 @@ class Found:
     cost: RunCost | None
     means: Sequence[queries_runs.Mean]
     told: goodput.Told | None
+    wasted: Row | None
+    whys: waitparts.Waits
 
     @property
     def title(self) -> str:
         """What the run is called."""
         if self.run.named:
-            return str(self.run.name)
+            return str(self.run.title)
         return f"of job {job_name(self.jobs[0])}" if self.jobs else "of one job"
 
     @property
@@ -81,7 +99,7 @@ def page(request: HttpRequest, key: UUID) -> HttpResponse:
     with one_state():
         found = _read(request, key)
         context = frame(request, "runs", found.as_of, found.seen.site)
-    return render(request, "web/run.html", {**context, **_page(found), "live": True})
+    return render(request, "web/run.html", {**context, **_page(found), "live": True, "notices": get_messages(request)})
 
 
 def _read(request: HttpRequest, key: UUID) -> Found:
@@ -101,7 +119,9 @@ def _read(request: HttpRequest, key: UUID) -> Found:
     means = () if drawn else queries_runs.held_over_time(run, totals.start, totals.end, PIECES, cut)  # type: ignore[arg-type]
     segments = queries_runs.segments_of(attempts)
     told = goodput.read(run, cut)
-    return Found(run, seen, log.as_of(cut), totals, attempts, segments, jobs, names, cost, means, told)
+    wasted = queries_waste.of_run(run)
+    whys = waitparts.of_run(scope, run, cut)
+    return Found(run, seen, log.as_of(cut), totals, attempts, segments, jobs, names, cost, means, told, wasted, whys)
 
 
 def _page(found: Found) -> dict[str, Any]:
@@ -125,14 +145,20 @@ def _page(found: Found) -> dict[str, Any]:
         context |= {"line": line, "spec": _spec(found, line), "bundle_url": bundle_url(), "drawn": not found.means}
         context["plot"] = "tall" if found.means else f"t{len(line.lanes)}"
         context |= {"pieces": PIECES, "troubles": any(bar.trouble for bar in line.bars)}
-        context |= {"kinds": {bar.kind for bar in line.bars}}
+        context |= {"kinds": {bar.kind for bar in line.bars}, "why_legend": waitparts.legend(found.whys)}
     if found.told is not None:
         numbers = {one.id: (one.job, one.number) for one in found.attempts}
         context["goodput"] = goodput.parts_table(run, found.told)
         context["lost"] = goodput.attempts_table(run, found.told, found.names, numbers)
         context["interval"] = goodput.advice_table(found.told)
+        context["interruptions"] = interruptions.table(run, found.told.interruptions, found.zone)
+        context["speed"] = speed.speed_table(run, found.told.speed)
+    context["waits"] = waitparts.stretches_table(found.whys, found.names, found.seen, several=run.jobs > 1)
+    context["waste"] = waste.of_run(run, found.wasted, found.zone, found.seen.cut)
     if run.named or run.jobs > 1:
         context["jobs"] = _jobs(found)
+    if run.named:
+        context["closing"] = closing.block(run, found.seen)
     if found.cost is not None and found.cost.parts:
         context["cost"] = _costs(found.cost)
     return context
@@ -153,7 +179,8 @@ def _sentence(found: Found) -> str:
         return f"{when} after {how_many}{nodes}." if totals.attempts else f"{when} before it started."
     if totals.running:
         return f"since {figures.moment(totals.start or run.start, found.zone)}, in {how_many}{nodes}."
-    since = f"since {figures.moment(run.submit, found.zone)}" if run.submit else ""
+    last = totals.end if totals.attempts else run.submit
+    since = f"since {figures.moment(last, found.zone)}" if last else ""
     after = f", after {how_many}" if totals.attempts else ""
     return f"{since}{after}{_reason(found)}."
 
@@ -176,12 +203,17 @@ def _money(found: Found) -> list[Figure]:
     if cost.amount is None:
         return [Figure("Cost", figures.NO_PRICE, "", "no rate for what it used", "#cost", "nodata")]
     note = "part of the use has no price" if cost.unpriced else _rate(cost.amount, found.totals.gpu_seconds)
-    return [Figure("Cost", figures.whole_money(cost.amount), cost.currency, note, "#cost")]
+    return [Figure("Cost", _rough(cost.amount), cost.currency, note, "#cost")]
+
+
+def _rough(amount: str) -> str:
+    """Whole units of an amount, cut; of a small one, cents too."""
+    return figures.money(amount) if abs(Decimal(amount)) < SMALL else figures.whole_money(amount)
 
 
 def _rate(amount: str, gpu_seconds: int) -> str:
     """Cost per GPU-hour with three decimals, halves up."""
-    if not gpu_seconds:
+    if not gpu_seconds or Decimal(amount) < 1:  # what is rounded to cents says nothing of the price of an hour
         return "at list price"
     mean = (Decimal(amount) * 3600 / gpu_seconds).quantize(Decimal("0.001"), ROUND_HALF_UP)
     return f"{mean} per GPU-h, list price"
@@ -189,7 +221,8 @@ def _rate(amount: str, gpu_seconds: int) -> str:
 
 def _attempt_figure(found: Found) -> Figure:
     href = "#attempts" if found.totals.attempts else ""
-    note = f"of {counted(found.run.jobs, 'job')}"
+    held = found.totals.suspended_seconds
+    note = f"of {counted(found.run.jobs, 'job')}" + (f", {figures.duration(held)} suspended" if held else "")
     return Figure("Attempts", figures.thousands(found.totals.attempts), "", note, href)
 
 
@@ -212,10 +245,12 @@ def _facts(found: Found) -> list[tuple[str, str, str]]:
     if job is not None:
         facts += [("Partition", job.partition, ""), ("QOS", job.qos, "")]
         if not run.named:
+            facts += together(job)
             facts += [("Job", job_name(job), reverse("job", args=[job.id])), ("Name", found.seen.text(job.name), "")]
         facts.append(("Comment", found.seen.text(job.comment) if not run.named else "", ""))
         limit = figures.duration(job.limit_seconds) if job.limit_seconds else ""
-        facts.append(("Time limit", limit, ""))
+        facts += [*(asked(job) if not run.named else []), ("Time limit", limit, "")]
+    facts.append(("Placement", "no data: the topology of the cluster is not known" if found.totals.gpus else "", ""))
     return [fact for fact in facts if fact[1]]
 
 
@@ -223,11 +258,13 @@ def _facts(found: Found) -> list[tuple[str, str, str]]:
 
 
 def _waiting(found: Found) -> list[tuple[str, datetime]]:
-    """Jobs that wait now, and since when."""
+    """Jobs that wait now, and since when: a requeued one since its last attempt ended."""
+    ended = {one.job: one.end for one in found.attempts}
+    since = {job.id: ended.get(job.id) or job.eligible or job.submit for job in found.jobs}
     return [
-        (job_name(job), job.eligible or job.submit)
+        (job_name(job), since[job.id])
         for job in found.jobs
-        if job.end is None and job.state in WAITING and not job.attempts and (job.eligible or job.submit)
+        if job.end is None and job.state in WAITING and (not job.attempts or job.id in ended) and since[job.id]
     ][: timeline.MOST_LANES]
 
 
@@ -240,7 +277,7 @@ def _line(found: Found) -> Timeline:
     line = lanes.timeline(
         found.attempts, found.segments, found.names, found.zone, found.seen.cut, what, _waiting(found)
     )
-    return goodput.drawn(line, found.told, found.zone)
+    return waitparts.drawn(goodput.drawn(line, found.told, found.zone), found.whys, found.names)
 
 
 def _spec(found: Found, line: Timeline) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from events import queries as log
 from jobs import queries_runs
 from jobs.filters import RunFilter
 from jobs.queries import runs
+from jobs.queries_closing import closed_runs
 from web import columns, lists
 from web.columns import address, held
 from web.jobs import job_name
@@ -30,6 +31,7 @@ def _prepare(rows: Sequence[Any], seen: Seen) -> Mapping[str, Any]:
         "held": queries_runs.held_by_runs([row.id for row in rows if row.end is None and row.attempts], seen.cut),
         "odd": queries_runs.odd_runs([row.id for row in rows if row.attempts]),
         "single": single,
+        "closed": closed_runs(rows),
         "names": log.texts({job.name for job in single.values()}),
     }
 
@@ -37,7 +39,8 @@ def _prepare(rows: Sequence[Any], seen: Seen) -> Mapping[str, Any]:
 def _name(row: Any, seen: Seen) -> Cell:
     """What its user called it, or its one job."""
     job = seen.more["single"].get(row.id)
-    return Cell(row.name or (f"job {job_name(job)}" if job else "one job"), href=reverse("run", args=[row.id]))
+    called = row.title or (f"job {job_name(job)}" if job else "one job")
+    return Cell(called, href=reverse("run", args=[row.id]), tag="closed" if row.id in seen.more["closed"] else "")
 
 
 def _job_name(row: Any, seen: Seen) -> Cell:
@@ -57,8 +60,10 @@ def _gpu_hours(row: Any, seen: Seen) -> Cell:
     return columns.gpu_hours(seconds, address("attempts", run=row.id))
 
 
-def _gpus(row: Any, _: Seen) -> Cell:
-    return columns.size(row.gpus) if row.attempts else Cell("—", "n nodata")
+def _gpus(row: Any, seen: Seen) -> Cell:
+    """The most it held at once; of a single job that has not begun, what it asks for."""
+    job = seen.more["single"].get(row.id)
+    return columns.size(row.gpus) if row.attempts else columns.asked(job.asked_gpus if job else None)
 
 
 def _jobs(row: Any, _: Seen) -> Cell:

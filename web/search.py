@@ -76,9 +76,9 @@ def _runs(scope: Scope, text: str, here: Site) -> list[Hit]:
     found = find.runs_named(scope, text, MOST)
     names = log.people({run.user for run in found})
     return [
-        Hit(run.name, link_to("run", run.id),
+        Hit(run.title, link_to("run", run.id),
             f"run of {_name(names, run.user)}, {_number(run.jobs, 'job')}, {_day(run.submit, here)}",
-            run.name == text)
+            text in (run.name, run.title))
         for run in found
     ]  # fmt: skip
 
@@ -108,7 +108,7 @@ def _keys(scope: Scope, text: str, _: Site) -> list[Hit]:
 
 def _named_by_key(row: Any) -> tuple[str, str]:
     if hasattr(row, "named"):
-        return f"run {row.name}", link_to("run", row.id)
+        return f"run {row.title}", link_to("run", row.id)
     if hasattr(row, "array_job_id"):
         return _job_name(row), link_to("job", row.id)
     return f"attempt {row.number} of job {row.job_id} on {row.cluster}", link_to("attempt", row.id)

@@ -25,11 +25,12 @@ FIELDS: Final = {
     "step": "Step", "timezone": "Time zone", "currency": "Currency", "scheduler": "Scheduler", "project": "Project",
     "title": "Title", "parent": "Parent", "kind": "Kind", "from_day": "From day", "field": "Field", "old": "Before",
     "new": "After", "resource_class": "Resource class", "micro_per_hour": "Micro-units an hour", "card": "Rate card",
-    "note": "Note",
+    "note": "Note", "closed_s": "Closed", "asked_nodes": "Nodes asked for", "asked_cpus": "CPUs asked for",
+    "asked_gpus": "GPUs asked for", "dependency": "Waits for",
 }  # fmt: skip
 """Name of a field of any event type, in words."""
 _ORDER: Final = {name: place for place, name in enumerate(FIELDS)}
-_TIMES: Final = frozenset({"submit", "eligible", "start", "end", "last_seen"})
+_TIMES: Final = frozenset({"submit", "eligible", "start", "end", "last_seen", "closed_s"})
 _WAITING: Final = frozenset({"PENDING", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
 _RUNNING: Final = frozenset({"RUNNING", "SUSPENDED", "CONFIGURING", "STOPPED", "SIGNALING"})
 _LONG: Final = 120
@@ -218,9 +219,28 @@ def _withdrawn(_: Speaker, data: Mapping[str, Any]) -> str:
     return f"{data['resource_class']} has no price from {data['from_day']} on."
 
 
+def _closed(say: Speaker, data: Mapping[str, Any]) -> str:
+    whose = f" of account {data['account']}" if data.get("account") else ""
+    return f"Run {data['run']}{whose} is closed as of {say.when(data['closed_s'])}: later jobs of its name are another."
+
+
+def _reopened(say: Speaker, data: Mapping[str, Any]) -> str:
+    whose = f" of account {data['account']}" if data.get("account") else ""
+    return f"Run {data['run']}{whose} is open again: its closing as of {say.when(data['closed_s'])} was a mistake."
+
+
+def _measured(say: Speaker, data: Mapping[str, Any]) -> str:
+    rate = figures.thousands(data["milli_tokens_per_second"] // 1000)
+    instead = f" It replaces the record at position {data['replaces']}." if data.get("replaces") else ""
+    return (
+        f"{data['model']} on {_number(data['gpus'], 'GPU')} of {data['cluster']}: {rate} tokens/s ({data['kind']}), "
+        f"signed by {say.value('signed_by', data['signed_by'])}.{instead}"
+    )
+
+
 _SENTENCES: Final[dict[str, Callable[[Speaker, Mapping[str, Any]], str]]] = {
     "job.reported": _job, "step.reported": _step, "job.lost": _lost, "job.found": _found,
     "record.corrected": _corrected, "site.declared": _site, "cluster.declared": _cluster,
     "project.declared": _project, "project.moved": _moved, "account.mapped": _mapped, "rate.published": _rate,
-    "rate.withdrawn": _withdrawn,
+    "rate.withdrawn": _withdrawn, "scaling.recorded": _measured, "run.closed": _closed, "run.reopened": _reopened,
 }  # fmt: skip

@@ -18,7 +18,7 @@ def course_chart(account: str, points: Sequence[Course]) -> dict[str, Any]:
     """What templates/parts/chart.html draws: one line of use, and the share as a dashed one."""
     rows = [{"x": figures.day(point.day), "u": round(point.usage, 4), "s": round(point.share, 4)} for point in points]
     first, last = figures.day(points[0].day, year=True), figures.day(points[-1].day, year=True)
-    text = f"Use of {account} as a part of its level's use against its share, {first} to {last}; latest in the table"
+    text = f"Use of {account} as a part of its level's use against its share, {first} to {last}; figures in its table"
     return {
         "stack": {"description": text},
         "spec": _spec(text, rows),

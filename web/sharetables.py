@@ -8,11 +8,12 @@ from typing import Final
 from events.reports import Row
 from jobs.queries_fairshare import OTHERS, Seen
 from jobs.queries_whatif import WhatIf
+from jobs.share_history import Course
 from web import figures
 from web.asked import project_address
-from web.tables import Cell, Head, Link, Table, absent, count, number
+from web.tables import Cell, Head, Link, Table, absent, count, label, number
 
-__all__ = ["accounts", "billing_hours", "standing_of", "users", "what_if_table"]
+__all__ = ["accounts", "billing_hours", "course_table", "standing_of", "users", "what_if_table"]
 
 LEVEL: Final = "Level is share over use: below 1, its jobs start after those of the others on its level."
 
@@ -20,6 +21,11 @@ LEVEL: Final = "Level is share over use: below 1, its jobs start after those of 
 def part(value: float | None) -> Cell:
     """A part of a whole with three decimals; a dash where there is none."""
     return absent("—") if value is None else number(f"{value:.3f}", zero=value == 0)
+
+
+def rank(value: int | None) -> Cell:
+    """A rank; a dash where there is none: only users have one."""
+    return absent("—") if value is None else count(value)
 
 
 def level(row: Row, *, classic: bool) -> Cell:
@@ -39,7 +45,8 @@ def accounts(found: Seen, own: frozenset[str], tools: Sequence[Link]) -> Table:
         "Shares", "Share", "Use", "Level", "Decayed billing-h", "Undecayed billing-h"))]  # fmt: skip
     classic = found.config.algorithm == "classic"
     cells = [_account(row, depths[row["account"]], classic=classic, marked=row["account"] in own) for row in rows]
-    caption = f"{found.rule}. {LEVEL} Accounts hold what is below them, so their use overlaps."
+    said = "The classic algorithm has no levels: —." if classic else LEVEL
+    caption = f"{found.rule}. {said} Accounts hold what is below them, so their use overlaps."
     return Table("accounts", "Accounts", caption, heads, cells, (), tools)
 
 
@@ -88,12 +95,21 @@ def users(found: Seen, tools: Sequence[Link]) -> Table:
         "Share", "Use", "Level", "Factor", "Rank", "Decayed billing-h", "Undecayed billing-h"))]  # fmt: skip
     cells = [[
         Cell(row["user"], tag=row["partition"]), Cell(row["account"]), part(row["norm_shares"]),
-        part(row["effective_usage"]), level(row, classic=classic), number(f"{row['factor']:.3f}"), count(row["rank"]),
+        part(row["effective_usage"]), level(row, classic=classic), part(row["factor"]), rank(row["rank"]),
         billing_hours(row["decayed_seconds"]), billing_hours(row["undecayed_seconds"]),
     ] for row in rows]  # fmt: skip
     caption = ("Share and use are of the user's account. Rank 1 is served first; equal ranks are tied. Decayed use "
                "counts for priority, undecayed use for budgets.")  # fmt: skip
+    caption += " The classic algorithm has no levels: —." if classic else ""
     return Table("users", "Users", caption, heads, cells, (), tools)
+
+
+def course_table(account: str, points: Sequence[Course]) -> Table:
+    """What the chart shows, latest day first."""
+    heads = (Head("As the day begins"), Head("Part of the use", "n"), Head("Share", "n"))
+    rows = [[label(figures.day(one.day, year=True)), part(one.usage), part(one.share)] for one in reversed(points)]
+    caption = f"Use of {account} as a part of its level's decayed use, and its share there."
+    return Table("course", "Use against share by day", caption, heads, rows, ())
 
 
 def what_if_table(answer: WhatIf, account: str) -> Table:
@@ -106,7 +122,8 @@ def what_if_table(answer: WhatIf, account: str) -> Table:
         Cell(row["user"] or row["account"]),
         *(part(row[f"level_fs_{each}"]) for each in when),
         *(part(row[f"factor_{each}"]) for each in when),
-        *(count(row[f"rank_{each}"]) if row[f"rank_{each}"] is not None else absent("—") for each in when),
+        *(rank(row[f"rank_{each}"]) for each in when),
     ] for row in rows]  # fmt: skip
     caption = f"{answer.told}. Without it: what runs goes on, and nobody starts anything."
+    caption += " Only users have a factor and a rank: — for an account."
     return Table("what-if", "What if", caption, heads, cells, ())

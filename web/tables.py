@@ -52,7 +52,7 @@ class Cell:
 
     state: class of the shape and colour before the word; iso: the instant that the text says; note: muted words
     after it, where they help to read it; marks: short words in frames, each with what it means; anchor: its name
-    in the page's address.
+    in the page's address; title: the exact value, where the text is rounded.
     """
 
     text: str = ""
@@ -66,6 +66,7 @@ class Cell:
     note: str = ""
     marks: Sequence[Mark] = ()
     anchor: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)

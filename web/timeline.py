@@ -10,12 +10,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from itertools import zip_longest
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from events.reports import midnight
 from web import figures
-from web.charts import SCHEMA
+from web.charts import SCHEMA, theme
 
 __all__ = ["MOST_LANES", "Bar", "Timeline", "held", "lanes", "ticks"]
 
@@ -24,6 +25,8 @@ MOST_LANES: Final = 12
 LANE: Final = 36
 """Height of a lane in pixels; AXIS: of the axis below and the labels above."""
 AXIS: Final = 44
+LETTERS: Final = 120
+"""Letters of a label side by side over the whole span, where the chart is at its narrowest."""
 _STEPS: Final = (60, 300, 600, 1800, 3600, 2 * 3600, 3 * 3600, 6 * 3600, 12 * 3600)
 _DAYS: Final = (1, 2, 7)
 _MONTHS: Final = (1, 2, 3, 6, 12, 60)
@@ -33,9 +36,9 @@ Spec = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A stretch in a lane. kind: `wait`, `ran`, `saved` or `lost`.
+    """A stretch in a lane. kind: `wait`, `why` (a wait of known cause), `ran`, `saved` or `lost`.
 
-    label: over its begin; trouble: it ended in a way to look at.
+    label: over its begin; trouble: it ended in a way to look at; slot: its colour's name in the theme's scale `owner`.
     """
 
     lane: str
@@ -47,6 +50,7 @@ class Bar:
     label: str = ""
     size: str = ""
     trouble: bool = False
+    slot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +122,7 @@ def _month_ticks(start: datetime, end: datetime, zone: ZoneInfo, step: int) -> l
 
 def lanes(line: Timeline) -> Spec:
     """Attempts and waits as bars in lanes."""
-    layers = [_waits(line), _runs(line), _saves(line), _lost(line), _labels(line), _troubles(line)]
+    layers = [_waits(line), _whys(line), _runs(line), _saves(line), _lost(line), _labels(line), _troubles(line)]
     layers = [layer for layer in layers if layer["data"]["values"]]  # a reader of the page must meet no empty group
     if line.now is not None:
         layers.append(_now(line))
@@ -181,7 +185,7 @@ def _values(line: Timeline, kind: str) -> list[Spec]:
             "a": int(bar.start.timestamp()), "b": max(int(bar.end.timestamp()), int(bar.start.timestamp())),
             "lane": bar.lane, "t": bar.text, "s": bar.state, "g": bar.size, "w": _window(bar.start, bar.end, line),
             "d": figures.duration(int((bar.end - bar.start).total_seconds())), "l": bar.label,
-            "e": bar.trouble,
+            "e": bar.trouble, "c": bar.slot,
         }
         for bar in line.bars
         if bar.kind == kind
@@ -207,6 +211,20 @@ def _waits(line: Timeline) -> Spec:
         "data": {"values": _values(line, "wait")},
         "mark": {"type": "bar", "style": "missing", "height": {"band": 0.5}},
         "encoding": {"x2": {"field": "b"}, "tooltip": [_tip("t", "What"), _tip("w", "Time"), _tip("d", "Lasted")]},
+    }
+
+
+def _whys(line: Timeline) -> Spec:
+    """Waits of known causes, each in the colour of its cause; thinner than what ran."""
+    scale = {"domain": theme()["scales"]["owner"]["domain"], "range": "owner"}
+    return {
+        "data": {"values": _values(line, "why")},
+        "mark": {"type": "bar", "style": "stack", "height": {"band": 0.5}, "minBandSize": 2},
+        "encoding": {
+            "x2": {"field": "b"},
+            "color": {"field": "c", "type": "nominal", "scale": scale, "legend": None},
+            "tooltip": [_tip("t", "Waits"), _tip("s", "Scheduler's word"), _tip("w", "Time"), _tip("d", "Lasted")],
+        },
     }
 
 
@@ -246,20 +264,31 @@ def _labels(line: Timeline) -> Spec:
 
 
 def _apart(said: list[Spec], line: Timeline) -> list[Spec]:
-    """Labels of one lane that stand at least a fourteenth of the span apart, so that none covers another.
+    """Labels of one lane that fit before the next: a letter takes about 1 / LETTERS of the span.
 
-    One that would reach the pointer at its end is left out too.
+    Of one that does not fit the parts behind are left out, then all of it; so is one that would reach the pointer at
+    the end of its bar, or the end of the chart.
     """
-    room = (line.end - line.start).total_seconds() / 14
-    last: dict[str, float] = {}
-    found = []
-    for value in said:
-        if value["e"] and value["b"] - value["a"] < room * len(value["l"]) / 10:
-            continue
-        if value["a"] >= last.get(value["lane"], float("-inf")) + room:
-            found.append(value)
-            last[value["lane"]] = value["a"]
+    letter = (line.end - line.start).total_seconds() / LETTERS
+    free: dict[str, float] = {}
+    found: list[Spec] = []
+    for value, following in zip_longest(said, said[1:]):
+        same = following is not None and following["lane"] == value["lane"]
+        edge = following["a"] if following is not None and same else line.end.timestamp()
+        limit = min(edge, value["b"]) if value["e"] else edge
+        text = _fitting(value["l"], (limit - value["a"]) / letter)
+        if text and value["a"] >= free.get(value["lane"], float("-inf")):
+            found.append({**value, "l": text})
+            free[value["lane"]] = value["a"] + len(text) * letter
     return found
+
+
+def _fitting(text: str, letters: float) -> str:
+    """As many parts of a label as have room."""
+    parts = text.split(" · ")
+    while parts and len(" · ".join(parts)) + 1 > letters:
+        parts.pop()
+    return " · ".join(parts)
 
 
 def _troubles(line: Timeline) -> Spec:

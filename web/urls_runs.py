@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from django.urls import path
 
-from web import attempts, job, jobs, run, runs
+from web import attempts, closing, job, jobs, run, runs
 
 urlpatterns = [
     path("runs/", runs.index, name="runs"),
     path("runs/<uuid:key>/", run.page, name="run"),
+    path("runs/<uuid:key>/close/", closing.close, name="run-close"),
+    path("runs/<uuid:key>/reopen/", closing.reopen, name="run-reopen"),
     path("jobs/", jobs.index, name="jobs"),
     path("jobs/<uuid:key>/", job.page, name="job"),
     path("attempts/", attempts.index, name="attempts"),

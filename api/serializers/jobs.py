@@ -14,6 +14,10 @@ class RunRow(RowSerializer):
 
     id = serializers.UUIDField()
     name = serializers.CharField(help_text="As its user gave it; empty where nobody named it.")
+    generation = serializers.IntegerField(
+        help_text="Which run of that name in its account it is: one more with each closing of the name."
+    )
+    title = serializers.CharField(help_text="What it is called: `big`, after a closing `big #2`; empty without a name.")
     named = serializers.BooleanField()
     cluster = serializers.CharField()
     project = serializers.CharField(allow_null=True)
@@ -22,6 +26,9 @@ class RunRow(RowSerializer):
     submit = serializers.DateTimeField(allow_null=True)
     start = serializers.DateTimeField(allow_null=True)
     end = serializers.DateTimeField(allow_null=True, help_text="Null while a job of it waits or runs.")
+    closed = serializers.DateTimeField(
+        allow_null=True, default=None, help_text="When somebody closed it, so that its name could be used again."
+    )
     state = serializers.CharField()
     jobs = serializers.IntegerField()
     attempts = serializers.IntegerField()
@@ -31,12 +38,27 @@ class RunRow(RowSerializer):
     position = serializers.IntegerField(help_text="Position of the last event that says something about it.")
 
 
+class CloseRequest(serializers.Serializer[None]):
+    """As of when a run is closed."""
+
+    at = serializers.DateTimeField(required=False, help_text="RFC 3339, not in the future; now without it.")
+
+
+class ClosingAnswer(serializers.Serializer[None]):
+    """A run that was closed, or of which that was taken back."""
+
+    run = serializers.UUIDField()
+    closed = serializers.DateTimeField(help_text="Jobs submitted later than this are another run.")
+    actor = serializers.CharField(help_text="Who closed it, or took it back.")
+
+
 class JobRow(RowSerializer):
     """One submission known to a scheduler."""
 
     id = serializers.UUIDField()
     run = serializers.UUIDField()
     run_name = serializers.CharField(help_text="Empty where nobody named a run.")
+    generation = serializers.IntegerField(help_text="Which run of that name it belongs to.")
     cluster = serializers.CharField()
     job_id = serializers.CharField()
     seq = serializers.IntegerField()
@@ -58,6 +80,10 @@ class JobRow(RowSerializer):
     state = serializers.CharField()
     reason = serializers.CharField()
     limit_seconds = serializers.IntegerField(allow_null=True)
+    asked_nodes = serializers.IntegerField(allow_null=True, help_text="While it waited; null where no source told.")
+    asked_cpus = serializers.IntegerField(allow_null=True)
+    asked_gpus = serializers.IntegerField(allow_null=True)
+    dependency = serializers.CharField(help_text="What it had to wait for, as its scheduler wrote it.")
     attempts = serializers.IntegerField()
     gpus = serializers.IntegerField(help_text="The most GPUs of any attempt.")
     gpu_seconds = serializers.IntegerField(help_text=_UNTIL)

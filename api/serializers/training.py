@@ -41,6 +41,17 @@ class GoodputRow(RowSerializer):
     last_step = serializers.IntegerField(allow_null=True)
     steps = serializers.IntegerField()
     tokens = serializers.IntegerField(allow_null=True)
+    tokens_per_second = serializers.FloatField(
+        source="speed.tokens_per_second", allow_null=True, help_text="While it stepped, of all its GPUs."
+    )
+    tokens_per_gpu_second = serializers.FloatField(source="speed.tokens_per_gpu_second", allow_null=True)
+    mfu = serializers.FloatField(
+        source="speed.mfu", allow_null=True, help_text="Null: its inputs are not told, or by several conventions."
+    )
+    mfu_convention = serializers.CharField(source="speed.convention", allow_null=True)
+    communication = serializers.FloatField(
+        source="speed.communication", allow_null=True, help_text="Share of the time, where it is told."
+    )
 
 
 class CheckpointRow(RowSerializer):

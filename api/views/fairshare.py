@@ -19,7 +19,8 @@ from api.scopes import READ
 from api.serializers.fairshare import FairshareAnswer
 from events import queries as log
 from events.access import Scope
-from events.reports import BadParameter, instant
+from events.known import reading
+from events.reports import BadParameter, instant, known_at
 from fleet.queries import site
 from jobs import queries_fairshare as queries
 from jobs.queries_whatif import what_if
@@ -27,8 +28,9 @@ from jobs.standing import NoFairshare
 
 __all__ = ["Fairshare", "FairshareExport"]
 
-PARAMETERS: Final = ("cluster", "at", "project", "what_if", "format")
+PARAMETERS: Final = ("cluster", "at", "as_known_at", "project", "what_if", "format")
 AT: Final = OpenApiParameter("at", str, description="Date (midnight of the site) or RFC 3339 time; now by default.")
+KNOWN: Final = OpenApiParameter("as_known_at", str, description="As the log knew it at this position, or at this time.")
 
 
 class Fairshare(APIView):
@@ -41,6 +43,7 @@ class Fairshare(APIView):
         parameters=[
             OpenApiParameter("cluster", str, description="Only this cluster."),
             AT,
+            KNOWN,
             OpenApiParameter("project", str, description="Only accounts of this project and of what is below."),
             OpenApiParameter("what_if", str, description="`nodes:10,hours:24,account:NAME`; needs one cluster."),
         ],
@@ -51,14 +54,11 @@ class Fairshare(APIView):
         asked, scope = request.query_params, scope_of(request)
         for unknown in sorted(set(asked) - set(PARAMETERS)):
             raise BadParameter(unknown[:80], f"no such parameter; there are {', '.join(PARAMETERS)}")
-        at = _at(asked.get("at", ""))
-        results = [_standing(scope, cluster, at, asked) for cluster in _clusters(scope, asked.get("cluster", ""))]
-        if asked.get("what_if"):
-            if len(results) != 1:
-                raise BadParameter("cluster", "say for which cluster the question is")
-            results[0]["what_if"] = _what_if(scope, results[0]["cluster"], at, asked["what_if"])
-        stands_on = log.as_of(at)
-        body = {"results": results, "as_of": {"position": stands_on.position, "time": stands_on.time}}
+        known, at = _when(asked)
+        with reading(known):
+            results = _answers(scope, at, asked)
+            position = log.as_of(at).position if known is None else known
+        body = {"results": results, "as_of": {"position": position, "time": at}}
         return HttpResponse(msgspec.json.encode(body), content_type="application/json")
 
 
@@ -75,20 +75,36 @@ class FairshareExport(APIView):
     needs = READ
     renderer_classes = (_Text,)
 
-    @extend_schema(parameters=[AT], responses={(200, "text/plain"): OpenApiTypes.STR})
+    @extend_schema(parameters=[AT, KNOWN], responses={(200, "text/plain"): OpenApiTypes.STR})
     def get(self, request: Request, cluster: str) -> HttpResponse:
         """One command per account and user that the caller may see."""
         scope = scope_of(request)
-        _clusters(scope, cluster)
-        try:
-            lines = queries.export(scope, cluster, _at(request.query_params.get("at", "")))
-        except NoFairshare:
-            raise Http404 from None
+        known, at = _when(request.query_params)
+        with reading(known):
+            _clusters(scope, cluster)
+            try:
+                lines = queries.export(scope, cluster, at)
+            except NoFairshare:
+                raise Http404 from None
         return HttpResponse("".join(f"{line}\n" for line in lines), content_type="text/plain; charset=utf-8")
 
 
-def _at(text: str) -> datetime:
-    return instant("at", text, site().zone) if text else datetime.now(UTC).replace(microsecond=0)
+def _when(asked: Any) -> tuple[int | None, datetime]:
+    """The position of the log to read at (None: all of it), and the instant asked about: by default what was then."""
+    zone = site().zone
+    known, then = known_at(asked.get("as_known_at", ""), zone)
+    text = asked.get("at", "")
+    at = instant("at", text, zone) if text else then or datetime.now(UTC)
+    return known, at.replace(microsecond=0)
+
+
+def _answers(scope: Scope, at: datetime, asked: Any) -> list[dict[str, Any]]:
+    results = [_standing(scope, cluster, at, asked) for cluster in _clusters(scope, asked.get("cluster", ""))]
+    if asked.get("what_if"):
+        if len(results) != 1:
+            raise BadParameter("cluster", "say for which cluster the question is")
+        results[0]["what_if"] = _what_if(scope, results[0]["cluster"], at, asked["what_if"])
+    return results
 
 
 def _clusters(scope: Scope, cluster: str) -> list[str]:

@@ -12,6 +12,7 @@ from api.serializers.jobs import AccountRow, AttemptRow, JobRow, ProjectRow, Run
 from api.views.base import DetailView, ListView, RowsView
 from events.access import Scope
 from jobs import queries, queries_runs
+from jobs.queries_closing import closed_runs
 from jobs.queries_runs import Held
 
 NOTHING = Held(0, 0, 0, 0)
@@ -30,7 +31,9 @@ class _Runs(RowsView):
     def shown(self, rows: Sequence[Any]) -> list[dict[str, Any]]:
         """With running attempts cut at this answer's instant."""
         held = queries_runs.held_by_runs([row.id for row in rows if row.end is None], self.cut)
+        closed = closed_runs(rows)
         for row in rows:
+            row.closed = closed.get(row.id)
             now = held.get(row.id, NOTHING)
             row.gpu_seconds += now.gpu_seconds
             row.node_seconds += now.node_seconds

@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from api import filters
 from api.errors import respond
 from api.ingest import post_events
-from api.permissions import caller_of
+from api.permissions import caller_of, scope_of
 from api.schema import BookSchema
 from api.scopes import ADMIN, EVENTS_WRITE, LOG_READ
 from api.serializers.log import DeliveryFate, DeliveryRow, EventRow, RejectionRow, WaiveRequest
@@ -115,7 +115,7 @@ class Delivery(DetailView):
     def row(self) -> Any:
         """With its events and rejections."""
         found = super().row()
-        found.events, found.rejections = settle.fate(found.id, found.state)
+        found.events, found.rejections = settle.fate(scope_of(self.request), found)
         return found
 
 

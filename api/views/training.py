@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from api.serializers.training import CheckpointRow, GoodputRow
 from api.views.base import ListView
 from events.access import Scope
-from jobs import queries_goodput
+from jobs import queries_goodput, queries_scaling
 from jobs.filters_training import CheckpointFilter, GoodputFilter
 
 __all__ = ["Checkpoints", "Goodput"]
@@ -31,8 +31,11 @@ class Goodput(ListView):
         return queries_goodput.goodput(scope)
 
     def shown(self, rows: Sequence[Any]) -> list[dict[str, Any]]:
-        """With running attempts cut at this answer's instant."""
+        """With running attempts cut at this answer's instant, and how fast each went."""
         queries_goodput.tails(rows, self.cut)
+        speeds = queries_scaling.by_attempt([row.attempt for row in rows])
+        for row in rows:
+            row.speed = speeds.get(row.attempt, queries_scaling.UNTOLD)
         return super().shown(rows)
 
 

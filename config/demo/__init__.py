@@ -11,6 +11,7 @@ Read it in this order:
     world.py   all of them together, from a first day on; may be run on to any later moment
     truth.py   what really happened, added up without any of Hallbook's own code
     tell.py    how a Slurm tells it: sacct text, jobcomp posts, hook posts
+    looks.py   what asking the scheduler every 30 s shows of the jobs that wait
     people.py  what people say: projects, accounts, prices, a move, a correction
     live.py    the same world in real time, told through the doors
 

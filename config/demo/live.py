@@ -1,8 +1,9 @@
 """The demo hall in real time: the same world goes on by the clock and tells of itself through the doors.
 
 Every second what has happened since is told as a Slurm tells it: prologs when a job starts, jobcomp and epilogs when
-one ends, and every 20 s what `sacct` would show of the jobs that changed. Beside the world, and only while this
-process does, a check of the cluster runs every 15 s, so that something moves in a quiet hour too.
+one ends, every 20 s what `sacct` would show of the jobs that changed, and every 30 s what is new of those that wait.
+Beside the world, and only while this process does, a check of the cluster runs every 15 s, so that something moves in
+a quiet hour too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import msgspec
 from django.db import DatabaseError, connections, transaction
 
 from config.celery import app
-from config.demo import posts
+from config.demo import looks, nodes, posts
 from config.demo.load import Ask
 from config.demo.loading import MARGIN, deliver
 from config.demo.programs import events_of
@@ -60,13 +61,20 @@ class Teller:
         poll = now - self._polled >= POLL
         bodies = [*self._posts(self._happened(now), now), *(self._rows(now) if poll else ())]
         bodies += self._programs(now) if poll else ()
+        seen = list(looks.bodies(self._looks(now)))
+        queue, begin = self._world.queue, midnight(self._world.begin)
+        changed = list(nodes.bodies(self._world.hall, queue.faults, begin, self._told, now))
         with transaction.atomic():
             for kind, body in bodies:
                 deliver(kind, body)
+            for at, body in seen:
+                deliver("slurmctld-jobs", body, looked=at)
+            for at, body in changed:
+                deliver("slurm-nodes", body, looked=at)
         self._told = now
         self._polled = now if poll else self._polled
         self._checks = {key: job for key, job in self._checks.items() if (job.end or 0) > self._polled}
-        return len(bodies)
+        return len(bodies) + len(seen) + len(changed)
 
     def _happened(self, now: int) -> list[Job]:
         """Jobs of which there are posts. After a pause the accounting tells what happened in it, and only that."""
@@ -75,6 +83,13 @@ class Teller:
         for number in _numbers(self._world, self._told, now):
             self._checks.setdefault(number, check(self._world, number))
         return [job for job in self._world.queue.jobs if job.touched > self._told] + list(self._checks.values())
+
+    def _looks(self, now: int) -> list[looks.Look]:
+        """What the looks since the last call saw. In a pause nobody looks; what waits after it is seen then."""
+        if now // looks.POLL == self._told // looks.POLL:
+            return []
+        found = list(looks.looks(self._world.queue.jobs, self._told, now))
+        return looks.at_last(found, now) if now - self._told > PAUSE else found
 
     def _posts(self, jobs: list[Job], now: int) -> Iterator[tuple[str, bytes]]:
         hall = self._world.hall

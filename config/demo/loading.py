@@ -19,7 +19,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection, transaction
 
-from config.demo import people, posts
+from config.demo import commissioning, looks, nodes, people, posts
 from config.demo.hall import CLUSTER
 from config.demo.programs import events_of
 from config.demo.tell import COLUMNS, rows
@@ -36,7 +36,7 @@ from jobs import accounts
 __all__ = ["VERSION", "Plan", "deliver", "known_plan", "last_recorded", "load"]
 
 ACTOR: Final = "demo"
-VERSION: Final = 3
+VERSION: Final = 4
 """Raised when the same seed gives another world: books of an older one are shown, but not gone on with."""
 POSTED: Final = 2 * 86_400
 """Seconds before the end of the history of which jobcomp and prologs tell too, with the GPUs of each node."""
@@ -44,7 +44,8 @@ AT_ONCE: Final = 5_000
 """Events of training programs in one batch."""
 MARGIN: Final = 120
 """Seconds by which telling may lag behind what happens."""
-KINDS: Final = {"slurm-hook": "hook", "jobcomp": "jobcomp", "sacct-text": "sacct", "cloudevents": "training"}
+KINDS: Final = {"slurm-hook": "hook", "jobcomp": "jobcomp", "sacct-text": "sacct", "cloudevents": "training",
+                "slurmctld-jobs": "slurmctld", "slurm-nodes": "slurmctld"}  # fmt: skip
 """Kind of a delivery -> first part of its source."""
 UNREADABLE: Final = (
     "19987|19987|1|pod-a|vision|mdietz|train|normal|odd|name||{0}|{0}|{0}|{0}|COMPLETED|0:0|None|1|12||gpu003||60",
@@ -103,12 +104,17 @@ def load(plan: Plan, world: World, until: int, *, stdout: Any, stderr: Any, step
     for type_, data in people.statements(plan.begin):
         said = hashlib.sha256(repr(data).encode()).hexdigest()[:16]
         say(data, type_=type_, actor=ACTOR, key=f"{plan.key}/{type_}/{said}")
+    say_measured(plan, world)
     accounts.report([_association(index, data) for index, data in enumerate(people.associations())], complete=False)
     truth = world.run(until)
     step(f"simulated {len(truth.known())} jobs on {world.hall.gpus} GPUs since {plan.begin}")
     path = write(world, truth)
     call_command("import_sacct", str(path), cluster=CLUSTER, timezone="UTC", stdout=stdout, stderr=stderr)
     post_recent(world, truth)
+    for place in nodes.places(world.hall, plan.begin):
+        say(place, type_="node.declared", actor=ACTOR, key=f"{plan.key}/node/{place.node}")
+    tell_nodes(world, truth)
+    step(f"told {tell_looks(truth)} looks at jobs that wait")
     truth.programs = world.programs(until)
     step(f"told {tell_programs(truth)} events of training programs")
     if found := people.correction(truth):
@@ -120,6 +126,16 @@ def load(plan: Plan, world: World, until: int, *, stdout: Any, stderr: Any, step
     projector.catch_up()
     step("imported and projected")
     return truth
+
+
+def say_measured(plan: Plan, world: World) -> None:
+    """What was measured of the hall when it was accepted, before its first day."""
+    door = Intake(source="hallbook", actor=ACTOR, origin="demo")
+    told = commissioning.records(midnight(plan.begin), world.hall.gpus)
+    drafts = [Draft("scaling.recorded", data, f"{plan.key}/scaling/{data.model}/{data.gpus}", at * 1_000_000, index,
+                    by_content=False) for index, (at, data) in enumerate(told)]  # fmt: skip
+    if refused := [one for one in door.take(drafts) if one.status == "rejected"]:
+        raise ValueError(f"{refused[0].pointer}: {refused[0].text}")
 
 
 def _association(index: int, data: AssociationReported) -> Draft:
@@ -157,6 +173,26 @@ def post_recent(world: World, truth: Truth) -> None:
         pass
 
 
+def tell_nodes(world: World, truth: Truth) -> None:
+    """What asking the scheduler for its nodes would have shown each time that one changed."""
+    with transaction.atomic():
+        for at, body in nodes.bodies(world.hall, truth.faults, midnight(world.begin), 0, truth.until):
+            deliver("slurm-nodes", body, looked=at)
+    while deliveries.drain():
+        pass
+
+
+def tell_looks(truth: Truth) -> int:
+    """What asking the scheduler every 30 s would have shown of jobs that waited. How many things were new."""
+    found = list(looks.looks(truth.jobs, 0, truth.until))
+    with transaction.atomic():
+        for body in looks.in_bulk(found):
+            deliver("slurmctld-jobs", body, looked=0)
+    while deliveries.drain():
+        pass
+    return len(found)
+
+
 def tell_programs(truth: Truth) -> int:
     """What training programs told until now, as their events come in, by many at once. How many."""
     door = Intake(source="training", actor=ACTOR, origin="demo")
@@ -169,9 +205,11 @@ def tell_programs(truth: Truth) -> int:
     return told
 
 
-def deliver(kind: str, body: bytes) -> None:
-    """Keep one body, as the webhooks do."""
+def deliver(kind: str, body: bytes, looked: int | None = None) -> None:
+    """Keep one body, as the webhooks do. looked: it holds what had changed then (0: when each job says)."""
     content_type = "text/plain" if kind == "sacct-text" else "application/json"
     headers = {"x-hallbook-cluster": CLUSTER, "x-hallbook-timezone": "UTC"}
+    if looked is not None:
+        headers["x-hallbook-changes"] = str(looked)
     deliveries.accept_delivery(source=f"{KINDS[kind]}:{CLUSTER}", kind=kind, content_type=content_type,
                                headers=headers, body=body, actor=ACTOR)  # fmt: skip

@@ -17,7 +17,7 @@ from typing import Any, Final
 from config.demo.hall import GPUS, Hall
 from config.demo.load import DAY, HOUR, Ask
 from config.demo.machines import Machines
-from config.demo.truth import Array, Attempt, Fault, Job, Size
+from config.demo.truth import Array, Attempt, Fault, Job, Size, Why
 
 __all__ = ["Queue"]
 
@@ -55,6 +55,8 @@ class Queue:
         self._of_user: defaultdict[str, int] = defaultdict(int)
         self._yielding = 0
         self._plan: tuple[int, frozenset[int], bool] | None = None
+        self._top: Job | None = None
+        self._noted: set[int] = set()
         self._start_faults(begin)
 
     # --- time ----------------------------------------------------------------------------------------------
@@ -95,7 +97,7 @@ class Queue:
         for job in jobs:
             if delay:
                 job.eligible = None if ask.held else self.now + delay
-                job.reason = "JobHeldUser" if ask.held else "BeginTime"
+                self._note(job, "JobHeldUser" if ask.held else "BeginTime")
                 self.at(self.now + delay, self._release, job)
             else:
                 self._enqueue(job)
@@ -135,7 +137,7 @@ class Queue:
             self._enqueue(job)
 
     def _enqueue(self, job: Job) -> None:
-        job.reason = "Priority"
+        self._note(job, "Priority")
         self._count += 1
         insort(self._waiting, (TIERS[job.ask.qos], job.eligible or self.now, self._count, job))
         self._wake()
@@ -147,19 +149,35 @@ class Queue:
         self._waiting = [entry for entry in self._waiting if entry[3] is not job]
         job.state, job.end, job.touched = "CANCELLED", self.now, self.now
 
+    def _note(self, job: Job, reason: str) -> None:
+        """It waits for this from now on; both parts of a job wait for the same.
+
+        Only of the first that finds no room is it worked out when it will start, by the limits of what runs.
+        """
+        whys = job.whys
+        shadow = self._plan[0] if self._plan and job is self._top else 0
+        why = Why(self.now, reason, shadow if shadow > self.now else None)
+        if whys and whys[-1].at == self.now:
+            whys.pop()
+        if not whys or whys[-1][1:] != why[1:]:
+            whys.append(why)
+        if job.part:
+            self._note(job.part, reason)
+
     # --- the pass ------------------------------------------------------------------------------------------
 
     def _pass(self) -> None:
-        self._due, self._plan = False, None
+        self._due, self._plan, self._top = False, None, None
         full: set[int] = set()
         started: set[int] = set()
+        self._noted.clear()
         tried = 0
         for entry in self._waiting:
             job = entry[3]
             if job.ask.gpus in full:
-                job.reason = "Priority"
+                self._waits(job, "Priority")
             elif limit := self._limit(job):
-                job.reason = limit
+                self._waits(job, limit)
             elif tried == DEPTH:
                 break
             else:
@@ -170,6 +188,14 @@ class Queue:
             self._waiting = [entry for entry in self._waiting if entry[2] not in started]
             if tried == DEPTH:
                 self._wake()
+
+    def _waits(self, job: Job, reason: str) -> None:
+        """What a pass says of a job that it leaves; of an array's tasks the first one left speaks for all."""
+        if job.array is None or job.attempts:
+            self._note(job, reason)
+        elif job.array.id not in self._noted:
+            self._noted.add(job.array.id)
+            self._note(job, reason)
 
     def _limit(self, job: Job) -> str:
         """The rule that keeps a job waiting: its array's own, or a quarter of the hall for a user's normal jobs."""
@@ -200,7 +226,7 @@ class Queue:
         ask = job.ask
         if self._plan is None and ask.gpus >= GPUS and ask.qos != "low":
             self._reserve(job)
-        job.reason = "Resources" if self._plan is None else "Priority"
+        self._waits(job, "Resources" if self._plan is None or job is self._top else "Priority")
         if ask.gpus and not placed and (ask.gpus < GPUS or self._machines.empty * GPUS < ask.gpus):
             full.add(ask.gpus)
 
@@ -222,6 +248,7 @@ class Queue:
         if len(chosen) == count:
             strict = self.now - (job.eligible or self.now) > PATIENCE
             self._plan = chosen[-1][0], frozenset(node for _, node in chosen), strict
+            self._top = job
 
     def _take(self, gpus: int) -> tuple[int, ...] | None:
         """Nodes for a request, after sending off jobs that yield to all others."""
@@ -260,7 +287,7 @@ class Queue:
         pause = job.ask.pause[1] if job.ask.pause and job.ask.pause[0] < job.left else 0
         attempt.suspended = pause
         job.attempts.append(attempt)
-        job.state, job.reason, job.touched = "RUNNING", "None", self.now
+        job.state, job.touched = "RUNNING", self.now
         self.at(self.now + job.left + pause, self._over, attempt)
         return attempt
 
@@ -305,7 +332,8 @@ class Queue:
         kept = ran - ran % HOUR if job.ask.run else ran if job.ask.qos == "low" else 0
         job.left = max(60, job.left - kept)
         job.submit, job.eligible, job.record = self.now, self.now + REQUEUE_SECONDS, self._record()
-        job.state, job.end, job.reason = "PENDING", None, "BeginTime"
+        job.state, job.end = "PENDING", None
+        self._note(job, "BeginTime")
         self.at(job.eligible, self._enqueue, job)
 
     def _shrink(self, attempt: Attempt) -> None:

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from config.demo.hall import PROJECTS, ZONE
 from config.demo.load import Ask
 
-__all__ = ["Attempt", "Fault", "Job", "Program", "Save", "Size", "Truth", "project_of"]
+__all__ = ["Attempt", "Fault", "Job", "Program", "Save", "Size", "Truth", "Why", "project_of"]
 
 _ZONE: Final = ZoneInfo(ZONE)
 _PROJECTS: Final = {account: project.code for project in PROJECTS for account in project.all_accounts}
@@ -80,10 +80,19 @@ class Attempt:
         return sum(size.gpus * max(0, min(end, last) - max(start, first)) for start, end, size in self.stretches(last))
 
 
+class Why(NamedTuple):
+    """What keeps a job waiting from `at` on, in Slurm's word, and when its scheduler expects to start it (or None)."""
+
+    at: int
+    reason: str
+    expected: int | None = None
+
+
 @dataclass(slots=True)
 class Job:
     """One submission. id: its number, None for a task of an array that waits. array: (id, task); het: (id, part).
-    left: seconds of work that it still has. record: native number of its open accounting record."""
+    left: seconds of work that it still has. record: native number of its open accounting record. told: why it waited
+    by itself, each change; tasks of an array that have never run wait as their array does."""
 
     ask: Ask
     submit: int
@@ -93,7 +102,6 @@ class Job:
     left: int = 0
     outcome: str = "COMPLETED"
     state: str = "PENDING"
-    reason: str = "Priority"
     end: int | None = None
     touched: int = 0
     array: Array | None = None
@@ -101,13 +109,25 @@ class Job:
     het: tuple[int, int] | None = None
     part: Job | None = None
     attempts: list[Attempt] = field(default_factory=list)
+    told: list[Why] = field(default_factory=list)
+
+    @property
+    def whys(self) -> list[Why]:
+        """Where it is noted why it waits now."""
+        return self.told if self.array is None or self.attempts else self.array.told
+
+    @property
+    def reason(self) -> str:
+        """Why it waits now."""
+        return self.whys[-1].reason if self.whys else "None"
 
 
 @dataclass(slots=True)
 class Array:
     """A job array: its number, its tasks, how many have not started, how many run, `most` of them at once (`%24`).
 
-    The last task that starts keeps the array's number and accounting record."""
+    The last task that starts keeps the array's number and accounting record. told: why those that have not started
+    waited: they are one record for the scheduler."""
 
     id: int
     record: int
@@ -115,6 +135,7 @@ class Array:
     waiting: int
     most: int
     running: int = 0
+    told: list[Why] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -146,6 +167,8 @@ class Program:
 
     did: (start, end, what) in order. waited: end of a stretch of steps -> how long it waited for data. took_up: the
     state it began from; followed_from: the one from which the run went on after it. told: (when, type, data).
+    step_ms, tokens, flop: time of a step, its tokens, operations for each token. communicated: end of a stretch of
+    steps -> its share in communication, parts per million.
     """
 
     attempt: Attempt
@@ -157,6 +180,10 @@ class Program:
     followed_from: Save | None = None
     last: int | None = None
     noticed: int | None = None
+    step_ms: int = 0
+    tokens: int = 0
+    flop: int = 0
+    communicated: dict[int, int] = field(default_factory=dict)
 
     @property
     def until(self) -> int:

@@ -40,7 +40,8 @@ _REUSED_SECONDS: Final = 30 * 86_400
 _NEVER: Final = float("inf")
 _MOST: Final = 2**31 - 1
 _INHERITED: Final = ("array_job_id", "array_task", "het_job_id", "het_offset", "account", "user", "partition",
-                     "qos", "name", "comment", "limit_seconds", "node_list", "energy_j", "run")  # fmt: skip
+                     "qos", "name", "comment", "limit_seconds", "node_list", "energy_j", "run", "asked_nodes",
+                     "asked_cpus", "asked_gpus", "dependency")  # fmt: skip
 """What an earlier record of the same job or attempt still says when the last one does not."""
 
 
@@ -258,7 +259,8 @@ def _build_job(seq: int, records: list[Record], attempts: list[Attempt]) -> Job:
     return Job(
         seq, data.array_job_id, data.array_task, data.het_job_id, data.het_offset, data.account, data.user,
         data.partition, data.qos, data.name, data.comment, data.limit_seconds, first.submit, first.eligible,
-        data.state, data.reason, tuple(attempts), max(positions), data.run, _over(records[-1], attempts),
+        data.state, data.reason, tuple(attempts), max(positions), data.run,
+        (data.asked_nodes, data.asked_cpus, data.asked_gpus), data.dependency, _over(records[-1], attempts),
     )  # fmt: skip
 
 

@@ -84,8 +84,13 @@ class Job:
     last_position: int
     run: str | None = None
     """Name of the training effort, as its user gave it."""
+    asked: tuple[int | None, int | None, int | None] = (None, None, None)
+    """Nodes, CPUs and GPUs that it asked for while it waited, as far as told."""
+    dependency: str | None = None
     over: int | None = None
     """When it was over, also where it never started (epoch seconds); None while it waits, runs or is requeued."""
+    generation: int = 1
+    """Which run of its name it belongs to: one more with each closing before it was submitted."""
 
 
 def cap(seconds: int, start: int, end: int | None) -> int:

@@ -3,9 +3,9 @@
 -- step
 DELETE FROM jobs_run r USING touched_runs t WHERE r.id = t.run
 -- step: its state is of a job that runs, else of one that waits, else of the one that ended last
-INSERT INTO jobs_run (id, name, named, cluster, account, user_id, submit, start_at, end_at, state, jobs, attempts,
+INSERT INTO jobs_run (id, name, generation, named, cluster, account, user_id, submit, start_at, end_at, state, jobs, attempts,
     gpus, gpu_seconds, node_seconds, position)
-SELECT t.run, l.run_name, true, l.cluster, l.account, l.user_id, j.submit, a.start_at,
+SELECT t.run, l.run_name, l.generation, true, l.cluster, l.account, l.user_id, j.submit, a.start_at,
        CASE WHEN NOT j.open THEN j.over END, l.state, j.jobs, j.attempts,
        coalesce(s.gpus, 0), coalesce(s.gpu_seconds, 0), coalesce(s.node_seconds, 0), j.position
 FROM touched_runs t
@@ -14,7 +14,7 @@ JOIN LATERAL (
            bool_or(x."end" IS NULL) AS open, max(x."end") AS over
     FROM jobs_job x WHERE x.run = t.run AND x.run_name <> '' HAVING count(*) > 0) j ON true
 JOIN LATERAL (
-    SELECT x.run_name, x.cluster, x.account, x.user_id, x.state
+    SELECT x.run_name, x.generation, x.cluster, x.account, x.user_id, x.state
     FROM jobs_job x WHERE x.run = t.run AND x.run_name <> ''
     ORDER BY x."end" IS NULL AND x.start IS NOT NULL DESC, x."end" IS NULL DESC, x."end" DESC,
              x.submit DESC NULLS LAST, x.id LIMIT 1) l ON true

@@ -41,8 +41,10 @@ held AS (
                    AND (start_at < from_at OR (start_at = from_at AND NOT opening))) AS counts
     FROM held
 )
-SELECT u.run, CASE WHEN r.named THEN r.name ELSE j.cluster || '/' || j.job_id END, r.user_id, r.state, u.gpus,
-       u.attempts, u.gpu_seconds, u.node_seconds, u.number, u.all_attempts, u.all_gpu_seconds, u.all_node_seconds
+SELECT u.run, CASE WHEN NOT r.named THEN j.cluster || '/' || j.job_id
+                   WHEN r.generation > 1 THEN r.name || ' #' || r.generation ELSE r.name END,
+       r.user_id, r.state, u.gpus, u.attempts,
+       u.gpu_seconds, u.node_seconds, u.number, u.all_attempts, u.all_gpu_seconds, u.all_node_seconds
 FROM (
     SELECT run, gpus, attempts, gpu_seconds, node_seconds, count(*) OVER () AS number,
            sum(attempts) OVER () AS all_attempts, sum(gpu_seconds) OVER () AS all_gpu_seconds,

@@ -56,7 +56,7 @@ def test_wrong_calls_exit_2_with_one_line(arguments: list[str], says: str) -> No
 def test_scopes_bring_along_what_they_need() -> None:
     assert granted(["events:write"]) == {"events:write"}
     assert granted(["money:read"]) == {"money:read", "read"}
-    assert granted(["admin"]) == {"events:write", "read", "money:read", "log:read", "admin"}
+    assert granted(["admin"]) == {"events:write", "runs:write", "read", "money:read", "log:read", "admin"}
 
 
 def test_basic_password_is_the_token(client: Client) -> None:

@@ -153,7 +153,7 @@ def _paths() -> tuple[tuple[str, ...], tuple[str, ...]]:
     both = (
         "/", "/projects/", "/projects/vision/", "/fairshare/", "/runs/", "/runs/?state=none", f"/runs/{run.id}/",
         "/jobs/", f"/jobs/{one.id}/", "/attempts/", f"/attempts/{attempt.id}/", "/jobs/?colour=red", "/nowhere/",
-        f"/streams/{one.stream}/", "/search", "/search?q=vi&all=1", "/search?q=nothing",
+        f"/streams/{one.stream}/", "/search", "/search?q=vi&all=1", "/search?q=nothing", "/mail/",
     )  # fmt: skip
     staff = (
         "/projects/?from=2026-10-01&to=2026-10-31", "/projects/?from=2026-10-05&to=2026-10-01", "/events/",

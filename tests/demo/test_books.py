@@ -16,7 +16,10 @@ from config.demo.loading import Plan, load
 from config.demo.truth import Attempt, Truth, percentile, project_of
 from config.demo.world import World, midnight
 from events import projector
+from events.access import Scope
 from events.rebuild import compare
+from fleet.models import Hold, NodeSpell
+from fleet.queries_nodes import capacity
 from jobs.goodput import PARTS
 from jobs.models import Attempt as AttemptRow
 from jobs.models import Checkpoint, Goodput, Job, ProjectPlace, Run
@@ -210,3 +213,20 @@ def test_a_correction_a_move_and_an_unmapped_account(truth: Truth) -> None:
     assert told(truth, "project")["unmapped/visitors"] > 0
     places = ProjectPlace.objects.filter(project="world").order_by("from_day").values_list("path", flat=True)
     assert [path[1] for path in places] == ["embodied", "perception"]
+
+
+def test_nodes_were_down_as_they_failed(truth: Truth) -> None:
+    """Each fault of the truth is a stretch in which its node was down, to the second, and its hold the scheduler's."""
+    hall = World(PLAN.pod, PLAN.seed, PLAN.begin).hall
+    happened = [fault for fault in truth.faults if fault.start <= truth.until]
+    down = sorted(NodeSpell.objects.filter(state="down").values_list("name", "start", "end"))
+    assert [(name, round(start.timestamp()), end and round(end.timestamp())) for name, start, end in down] == sorted(
+        (hall.name(one.node), one.start, one.end if one.end <= truth.until else None) for one in happened
+    )
+    assert set(Hold.objects.values_list("owner", "flag")) <= {("scheduler", "DOWN")}
+    installed = hall.gpus * (truth.until - FIRST)
+    lost = sum(8 * (min(one.end, truth.until) - one.start) for one in happened)
+    pieces = [(datetime.fromtimestamp(FIRST, UTC), datetime.fromtimestamp(truth.until, UTC))]
+    found = capacity(Scope.everything(), pieces, pieces[0][1])
+    assert sum(one.installed_gpu_seconds or 0 for one in found) == installed
+    assert sum(one.available_gpu_seconds or 0 for one in found) == installed - lost

@@ -117,6 +117,22 @@ def test_as_known_before_a_late_attempt() -> None:
     assert before.total["usage"] == 3_600_000
 
 
+def test_rest_as_known_before_a_late_attempt(caller: Callable[..., Client]) -> None:
+    """10 GPUs for an hour come late: 36,000 GPU-seconds more. The page of shares has them, the earlier state not."""
+    known = projector.position(projector.groups()[-1])
+    tell(job("5", at("2026-03-08 01:00"), at("2026-03-08 02:00"), account="guest", user="dan", **gpus(10)))
+    client, query = caller("read"), {"at": "2026-03-10T12:00:00Z"}
+    now = client.get("/api/v1/fairshare", query).json()
+    then = client.get("/api/v1/fairshare", {**query, "as_known_at": str(known)}).json()
+    assert (now["results"][0]["total"]["usage"], then["results"][0]["total"]["usage"]) == (3_636_000, 3_600_000)
+    assert then["as_of"] == {"position": known, "time": "2026-03-10T12:00:00Z"}
+    assert by_account(then["results"][0]["rows"], "level_fs")["lab"] == LEVEL["lab"]
+    wrong = client.get("/api/v1/fairshare", {"as_known_at": "999999999"})
+    assert (wrong.status_code, wrong.json()["errors"][0]["parameter"]) == (400, "as_known_at")
+    shares = "/api/v1/fairshare/pod-a/sacctmgr"
+    assert client.get(shares, {**query, "as_known_at": str(known)}).content == client.get(shares, query).content
+
+
 def test_a_share_that_changed_holds_from_then_on() -> None:
     """Said later, at its own time; what was told first holds before it."""
 
@@ -160,6 +176,10 @@ def test_rest_command_and_page_say_the_same(caller: Callable[..., Client]) -> No
     accounts = {row[0]: row[1:] for row in table(html, "Accounts")}
     assert accounts["vision"] == ["vision", "3", "0.750", "0.667", "1.125", "400.0", "400.0"]
     assert accounts["root"][-2:] == ["1000.0", "1000.0"]
+    # Chart and table hold the same 30 days: vision had used two thirds of what lab used on each from 9 March on.
+    course = table(html, "Use against share by day")
+    assert (len(course), course[0]) == (30, ["10 Mar 2026", "0.667", "0.750"])
+    assert course[-1][0] == "9 Feb 2026"
     users = {row[0]: row[1:] for row in table(html, "Users")}
     assert users["ben"] == ["vision", "0.500", "0.250", "2.000", "1.000", "1", "100.0", "100.0"]
 

@@ -261,7 +261,7 @@ def test_many_groups_fold_and_still_add_up(admin: Client) -> None:
 
 def test_links_of_tables_lead_to_the_same_figures(admin: Client) -> None:
     fill()
-    for path, number in ((OCTOBER, 9), (OCTOBER.replace("/projects/", "/projects/atlas/") + "&group=run", 15)):
+    for path, number in ((OCTOBER, 9), (OCTOBER.replace("/projects/", "/projects/atlas/") + "&group=run", 18)):
         html = html_of(admin, path)
         found = [unescape(link) for link in re.findall(r'href="(/api/v1/reports/[^"]*)"', html)]
         assert len(found) == number
