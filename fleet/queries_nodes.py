@@ -12,14 +12,14 @@ from datetime import datetime
 from typing import Final
 
 from django.db import connection
-from django.db.models import Count, F, Q, QuerySet, Sum, Value
+from django.db.models import Count, F, Min, Q, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce
 
 from events.access import Scope
-from fleet.models import Hold, Node, NodeSpell
+from fleet.models import Cluster, Hold, Node, NodeSpell
 
-__all__ = ["ABSENT", "Capacity", "Standing", "capacity", "holds", "node_named", "nodes", "racks", "spells", "standing",
-           "stood"]  # fmt: skip
+__all__ = ["ABSENT", "Capacity", "Standing", "capacity", "holds", "known_since", "node_named", "nodes", "nodes_like",
+           "racks", "spells", "standing", "stood"]  # fmt: skip
 
 ABSENT: Final = ("planned", "retired")
 """States in which a node is not installed."""
@@ -67,6 +67,12 @@ def node_named(scope: Scope, cluster: str, name: str) -> Node | None:
     return nodes(scope).filter(cluster=cluster, name=name).first()
 
 
+def nodes_like(scope: Scope, text: str, most: int) -> list[Node]:
+    """Nodes of a name, or of one that begins so, or of a serial number."""
+    found = nodes(scope).filter(Q(name__istartswith=text) | Q(serial__iexact=text))
+    return list(found.order_by("name", "cluster")[:most])
+
+
 def spells(_scope: Scope, node: Node) -> QuerySet[NodeSpell]:
     """In which states a node was, the latest first."""
     return NodeSpell.objects.filter(cluster=node.cluster, name=node.name).order_by("-seq")
@@ -97,6 +103,7 @@ class Standing:
     rack: str
     unit: int | None
     flags: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
 
 
 def stood(scope: Scope, at: datetime | None = None) -> list[Standing]:
@@ -111,7 +118,11 @@ def stood(scope: Scope, at: datetime | None = None) -> list[Standing]:
         state = row.state if at is None else states.get((row.cluster, row.name), "planned")
         if state not in ABSENT:
             flags = tuple(row.flags) if at is None else ()
-            found.append(Standing(row.cluster, row.name, state, row.gpus, row.pod, row.rack, row.unit, flags))
+            found.append(
+                Standing(
+                    row.cluster, row.name, state, row.gpus, row.pod, row.rack, row.unit, flags, tuple(row.partitions)
+                )
+            )
     return found
 
 
@@ -123,6 +134,12 @@ def _states_at(at: datetime) -> dict[tuple[str, str], str]:
 def racks(scope: Scope) -> list[str]:
     """Names of racks, sorted."""
     return list(nodes(scope).exclude(rack="").values_list("rack", flat=True).distinct().order_by("rack"))
+
+
+def known_since(_scope: Scope) -> dict[str, datetime | None]:
+    """Since when the nodes of each cluster are known; None where nobody has told of any."""
+    first = dict(NodeSpell.objects.values_list("cluster").annotate(since=Min("start")))
+    return {name: first.get(name) for name in Cluster.objects.values_list("name", flat=True)} | first
 
 
 def capacity(

@@ -267,6 +267,7 @@ class Look(models.Model):
 
     class Meta:
         db_table = "jobs_look"
+        indexes = [Index(fields=["at"], name="jobs_look_expected", condition=Q(expected__isnull=False))]
 
 
 class Wait(models.Model):

@@ -20,11 +20,12 @@ from events import queries as log
 from events.access import Scope
 from events.reports import BadParameter
 from fleet.queries import site
+from fleet.queries_nodes import stood
 from jobs import queries, waitsfor
 from jobs.filters import WAITING
 from jobs.models import Attempt, Job, Look, Wait
 from jobs.waiting import CAUSES
-from jobs.waiting_around import Around, Open
+from jobs.waiting_around import KEPT_AWAY, Around, Open
 from jobs.waiting_now import CauseSum, Others, Stretch, Total, Waited, Waiting, WaitingJob
 from jobs.waitsfor import Running
 
@@ -120,7 +121,8 @@ def waiting_jobs(scope: Scope, asked: Question | None = None, cut: datetime | No
     seen = [one for one in open_jobs if _inside(scope, one.path)]
     people = {asked.user, *log.ids_of_person(asked.user)} if asked.user else set()
     wanted = [one for one in seen if _wanted(one, asked, people)]
-    around = Around(cut, open_jobs, running, _named_by(scope, wanted))
+    nodes = stood(scope) if any(one.cause in KEPT_AWAY for one in wanted) else []
+    around = Around(cut, open_jobs, running, _named_by(scope, wanted), nodes)
     names = log.people({one.user for one in wanted})
     rows = _ordered([_row(one, around, names.get(one.user, one.user)) for one in wanted], asked.ordering)
     hidden = [one for one in open_jobs if not _inside(scope, one.path)]

@@ -150,10 +150,11 @@ def utilisation(scope: Scope, params: Params) -> Report:
     with read_at(params.as_known_at):
         now = replace(whole, as_known_at=None)
         used = usage(scope, now)
+        of = report_utilisation.room(scope, now)
         told = _grouped("goodput", scope, now, report_goodput.COMPUTED, partial(report_goodput.facts, told=True),
                         report_goodput.SUMS, DIMENSIONS)  # fmt: skip
     as_of = used.as_of if params.as_known_at is None else AsOf(params.as_known_at, whole.cut_at)
-    return report_utilisation.joined(replace(used, as_of=as_of), told, params)
+    return report_utilisation.joined(replace(used, as_of=as_of), told, of, params)
 
 
 def _starts(found: Window) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from fleet.queries_nodes import Standing
 from jobs import waitsfor
 from jobs.waiting_now import (
     Depends,
@@ -15,6 +16,7 @@ from jobs.waiting_now import (
     For,
     Full,
     HeldBack,
+    HeldNode,
     Holding,
     Nodes,
     OwnLimit,
@@ -28,6 +30,8 @@ __all__ = ["Around", "Open"]
 
 MOST: Final = 5
 """Running jobs that are named one by one where a limit is used up."""
+KEPT_AWAY: Final = ("nodes_held", "reserved")
+"""Causes for which nodes are looked up."""
 MOST_ENDS: Final = 50
 """Ends of limits that are told of a partition."""
 
@@ -82,9 +86,10 @@ class Around:
 
     def __init__(
         self, cut: datetime, waiting: Sequence[Open], running: Sequence[Running],
-        named: Mapping[tuple[str, str], tuple[UUID, str]],
+        named: Mapping[tuple[str, str], tuple[UUID, str]], nodes: Sequence[Standing] = (),
     ) -> None:  # fmt: skip
         self.cut, self._waiting, self._all, self._named = cut, waiting, running, named
+        self._nodes = nodes
         self._rooms: dict[tuple[str, str, Unit], Partition] = {}
 
     def waits_for(self, one: Open) -> For:
@@ -100,8 +105,8 @@ class Around:
                 room = self._room(one)
                 ends = waitsfor.frees(self._in(one), room.unit, self.cut)
                 return Full(room.unit, room.held, room.holders, waitsfor.enough_at(ends, one.asked))
-            case "nodes_held" | "reserved":
-                return Nodes()
+            case cause if cause in KEPT_AWAY:
+                return self._kept_away(one)
         return Unknown(looked=one.looked_at is not None)
 
     def partitions(self, wanted: Collection[Open]) -> list[Partition]:
@@ -109,6 +114,16 @@ class Around:
         found = {(room.cluster, room.name, room.unit): room for one in wanted
                  if one.cause in ("full", "fragmented") and (room := self._room(one))}  # fmt: skip
         return [found[key] for key in sorted(found)]
+
+    def _kept_away(self, one: Open) -> Nodes:
+        """Nodes that its scheduler names, else those of its partitions that take no work."""
+        wanted = set(one.partition.split(","))
+        mine = [node for node in self._nodes if node.cluster == one.cluster and wanted & set(node.partitions)]
+        states = {node.name: node.state for node in self._nodes if node.cluster == one.cluster}
+        named = waitsfor.unavailable(one.reason)
+        if named:
+            return Nodes([HeldNode(name, states.get(name, "")) for name in named], len(mine))
+        return Nodes([HeldNode(node.name, node.state) for node in mine if node.state != "in_service"], len(mine))
 
     def _held(self, one: Open) -> HeldBack | Depends:
         by = waitsfor.held_by(one.reason)

@@ -10,8 +10,9 @@ from uuid import UUID
 
 from jobs.waitsfor import Free, Held, Holder, Limit, Unit
 
-__all__ = ["CauseSum", "Depends", "DependsOn", "For", "Full", "HeldBack", "Holding", "Nodes", "Others", "OwnLimit",
-           "OwnShare", "Partition", "Stretch", "Total", "Unknown", "Waited", "Waiting", "WaitingJob"]  # fmt: skip
+__all__ = ["CauseSum", "Depends", "DependsOn", "For", "Full", "HeldBack", "HeldNode", "Holding", "Nodes", "Others",
+           "OwnLimit", "OwnShare", "Partition", "Stretch", "Total", "Unknown", "Waited", "Waiting",
+           "WaitingJob"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +92,23 @@ class Full:
     kind: Literal["full"] = "full"
 
 
+class HeldNode(NamedTuple):
+    """A node that takes no work. state: of events.types.nodes.Lifecycle, '' where nobody tells of it."""
+
+    name: str
+    state: str
+
+
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Nodes that it needs take no work, or are kept for others; which, nobody tells until nodes are reported."""
+    """Nodes that it needs take no work, or are kept for others.
 
+    held: those that its scheduler names, else those of its partition that take no work. known: how many nodes of the
+    partition are known; 0 is no data.
+    """
+
+    held: Sequence[HeldNode] = ()
+    known: int = 0
     kind: Literal["nodes"] = "nodes"
 
 

@@ -10,6 +10,9 @@ from datetime import datetime
 from typing import Final, Literal, NamedTuple
 from uuid import UUID
 
+from events.adapters.hostlist import expand
+from events.adapters.sacct_values import Bad
+
 __all__ = ["Dependency", "Free", "Held", "Holder", "Limit", "Running", "Unit", "amount", "dependencies", "enough_at",
            "frees", "held_by", "holders", "limit_of", "shares_partition", "uses_limit"]  # fmt: skip
 
@@ -170,3 +173,12 @@ def frees(running: Iterable[Running], unit: Unit, cut: datetime) -> list[Free]:
 def enough_at(found: Sequence[Free], asked: int | None) -> datetime | None:
     """By when as much as is asked for is given back, if nobody else takes it; None where limits do not tell."""
     return next((one.at for one in found if asked is not None and one.total >= asked), None)
+
+
+def unavailable(reason: str) -> list[str]:
+    """The nodes that a scheduler names as unavailable: `ReqNodeNotAvail, UnavailableNodes:gpu[003,005-006]`."""
+    _, found, names = reason.partition("UnavailableNodes:")
+    try:
+        return sorted(expand(names.strip())) if found and names.strip() else []
+    except Bad:
+        return []

@@ -170,7 +170,7 @@ def _waiting(hall: Hall) -> Figure:
     number = sum(one.jobs for one in hall.waiting)
     since = min((one.since for one in hall.waiting if one.since), default=None)
     note = f"longest {figures.duration(max(0, int((hall.cut - since).total_seconds())))}" if since else "nobody waits"
-    return Figure("Jobs waiting", figures.thousands(number), "", note, reverse("jobs") + "?waiting=true")
+    return Figure("Jobs waiting", figures.thousands(number), "", note, reverse("waiting"))
 
 
 def _used(hall: Hall) -> list[Figure]:

@@ -17,6 +17,7 @@ from events import queries as log
 from events.access import Scope
 from events.queries_log import event_at, of_stream, people_like
 from fleet.queries import Site, site
+from fleet.queries_nodes import nodes_like
 from jobs import queries_find as find
 from jobs.queries import scope_of
 from jobs.queries_life import life
@@ -143,6 +144,18 @@ def _people(scope: Scope, text: str, _: Site) -> list[Hit]:
     return found
 
 
+def _machines(scope: Scope, text: str, _: Site) -> list[Hit]:
+    """Nodes by name or serial number."""
+    if len(text) < 2:
+        return []
+    return [
+        Hit(row.name, link_to("node", row.cluster, row.name),
+            f"node of {row.cluster}, {row.state.replace('_', ' ')}{f', serial {row.serial}' if row.serial else ''}",
+            text.lower() in (row.name.lower(), row.serial.lower()))
+        for row in nodes_like(scope, text, MOST)
+    ]  # fmt: skip
+
+
 def _nodes(scope: Scope, text: str, here: Site) -> list[Hit]:
     """Attempts on a node of this name."""
     if not re.fullmatch(r"[A-Za-z][\w.-]{1,80}", text):
@@ -228,7 +241,7 @@ def _day(instant: Any, here: Site) -> str:
 Look = Callable[[Scope, str, Site], list[Hit]]
 LOOKS: Final[tuple[tuple[str, Look], ...]] = (
     ("Runs", _runs), ("Jobs", _jobs), ("By id", _keys), ("Projects", _projects), ("Accounts", _accounts),
-    ("People", _people), ("On this node", _nodes), ("Streams", _streams), ("Event log", _positions),
-    ("Rejections", _rejections), ("Deliveries", _deliveries),
+    ("People", _people), ("Nodes", _machines), ("On this node", _nodes), ("Streams", _streams),
+    ("Event log", _positions), ("Rejections", _rejections), ("Deliveries", _deliveries),
 )  # fmt: skip
 """Title of each group, and how its hits are found."""

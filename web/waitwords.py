@@ -57,8 +57,8 @@ def waits_for(row: WaitingJob, moment: Moment) -> str:
             said = _share(found, row.partition)
         case Full() as found:
             said = _room(found, row, moment)
-        case Nodes():
-            said = "nodes that it needs; which fault or hold: no data until nodes are reported"
+        case Nodes() as found:
+            said = _nodes(found)
         case Unknown(looked):
             said = f"no data: {'its scheduler gives no reason' if looked else 'nobody asked its scheduler'}"
     return said
@@ -94,6 +94,15 @@ def _share(found: OwnShare, partition: str) -> str:
         return f"{counted(found.jobs_before, 'job')} expected earlier, {counted(found.gpus_before, 'GPU')}"
     beside = f"; {counted(found.jobs_beside, 'other job')} wait for {partition}, {counted(found.gpus_beside, 'GPU')}"
     return f"its turn: its place is not told{beside if found.jobs_beside else ''}"
+
+
+def _nodes(found: Nodes) -> str:
+    """Which nodes take no work: '3 nodes that take no work: gpu003 draining, gpu005 drained, gpu006'."""
+    if not found.held:
+        return "nodes that it needs; which: no data" if not found.known else "nodes that are kept for others"
+    shown = ", ".join(f"{one.name} {one.state.replace('_', ' ')}".strip() for one in found.held[:_MOST])
+    rest = f" and {len(found.held) - _MOST} more" if len(found.held) > _MOST else ""
+    return f"{counted(len(found.held), 'node')} that take no work: {shown}{rest}"
 
 
 def _room(found: Full, row: WaitingJob, moment: Moment) -> str:

@@ -26,6 +26,11 @@ class Migration(migrations.Migration):
             ],
             options={
                 "db_table": "jobs_look",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("expected__isnull", False)), fields=["at"], name="jobs_look_expected"
+                    )
+                ],
             },
         ),
         migrations.AddField(

@@ -10,9 +10,22 @@ import pytest
 from events.access import Scope
 from events.queries import ids_of_person
 from events.reports import BadParameter
+from events.types.nodes import NodeReported
 from jobs.models import Job
 from jobs.queries_waiting import Question, last_look, read_question, waiting_jobs, waits_of_job, waits_of_run
-from jobs.waiting_now import Depends, Full, HeldBack, Nodes, OwnLimit, OwnShare, Total, Unknown, Waiting, WaitingJob
+from jobs.waiting_now import (
+    Depends,
+    Full,
+    HeldBack,
+    HeldNode,
+    Nodes,
+    OwnLimit,
+    OwnShare,
+    Total,
+    Unknown,
+    Waiting,
+    WaitingJob,
+)
 from jobs.waitsfor import Free, Holder
 from tests.hand import job, mapped, project, tell
 from tests.jobs.test_waits import T, begin, look
@@ -154,13 +167,32 @@ def test_questions_narrow_and_order() -> None:
 
 def test_nodes_and_unknown_words() -> None:
     begin()
-    look(1, T + 60, "ReqNodeNotAvail, UnavailableNodes:gpu[001-004]")
+    look(1, T + 60, "ReqNodeNotAvail, UnavailableNodes:gpu[001-002]")
     look(2, T + 60, "Reservation")
     look(3, T + 60, "None")
     tell(job("4", None, None, submit=T, eligible=T))
     told = rows(waiting_jobs(ALL, cut=NOW))
-    assert [told[name].waits_for for name in "1234"] == [Nodes(), Nodes(), Unknown(looked=True), Unknown(looked=False)]
+    assert [told[name].waits_for for name in "1234"] == [
+        Nodes([HeldNode("gpu001", ""), HeldNode("gpu002", "")]), Nodes([]), Unknown(looked=True), Unknown(looked=False)
+    ]  # fmt: skip
     assert [told[name].cause for name in "1234"] == ["nodes_held", "reserved", "unknown", "unknown"]
+
+
+def test_nodes_that_take_no_work_are_named_once_they_are_known() -> None:
+    begin()
+    look(1, T + 60, "ReqNodeNotAvail, UnavailableNodes:gpu[001-002]")
+    look(2, T + 60, "PartitionDown")
+    parts = {"partitions": ("debug", "train")}
+    tell(
+        NodeReported("pod-a", "gpu001", "UP", ("DRAIN",), works=False, **parts),
+        NodeReported("pod-a", "gpu002", "UP", **parts),
+        NodeReported("pod-a", "gpu003", "DOWN", works=False, **parts),
+        NodeReported("pod-a", "gpu004", "DOWN", works=False, partitions=("other",)),
+    )
+    told = rows(waiting_jobs(ALL, cut=NOW))
+    # The first names its nodes; of the second's partition three are known, and two of them take no work.
+    assert told["1"].waits_for == Nodes([HeldNode("gpu001", "drained"), HeldNode("gpu002", "in_service")], 3)
+    assert told["2"].waits_for == Nodes([HeldNode("gpu001", "drained"), HeldNode("gpu003", "down")], 3)
 
 
 def test_a_requeued_job_waits_since_its_last_attempt_ended() -> None:

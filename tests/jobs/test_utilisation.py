@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from events.access import Scope
 from events.queries import head_position
-from tests.hand import HOUR, ask, gpus, job, mapped, place, project, say, tell
+from events.types.nodes import NodeDeclared, NodeListed
+from tests.hand import HOUR, ask, at, gpus, job, mapped, place, project, say, tell
 from tests.invariants.worlds import FEW, ZONES, Run, days, forgotten, runs
 from tests.jobs.test_training import BEGIN, FAULT, LOST, books
 
@@ -39,7 +40,7 @@ def test_allocated_productive_and_what_is_not_known() -> None:
     answer = utilisation("project")
     for row in [*answer.rows, answer.total]:
         assert {row[name] for name in UNKNOWN} == {None}
-    assert [gap["measure"] for gap in answer.gaps] == [name for name in UNKNOWN if name.endswith("gpu_seconds")]
+    assert {gap["measure"] for gap in answer.gaps} == {"installed_gpu_seconds", "busy_gpu_seconds"}
 
 
 def test_an_instrumented_attempt_is_held_where_it_ran_and_told_of_whole_where_it_ends() -> None:
@@ -87,3 +88,34 @@ def test_allocated_is_the_use_to_the_second(world: list[Run], zone: str, window:
         assert [[row[key] for key in keys] for row in held.rows] == [[row[key] for key in keys] for row in used.rows]
         assert [row["allocated_gpu_seconds"] for row in held.rows] == [row["gpu_seconds"] for row in used.rows]
         assert held.total["allocated_gpu_seconds"] == used.total["gpu_seconds"]
+
+
+def test_installed_and_available_are_those_of_the_nodes() -> None:
+    """Two nodes of 8 GPUs all March, one of them drained for ten days; 16 GPUs held for an hour on the 10th."""
+    books(*FAULT)
+    drained = NodeListed("pod-a", "n2", at("2026-03-05"), "UP", at("2026-03-15"), ("DRAIN",), False, "operator", "fan")
+    tell(*(NodeDeclared("pod-a", name, gpus=8, from_day="2026-03-01") for name in ("n1", "n2")), drained)
+    total = utilisation().total
+    assert total["installed_gpu_seconds"] == 2 * 8 * 31 * 24 * HOUR
+    assert total["available_gpu_seconds"] == total["installed_gpu_seconds"] - 8 * 10 * 24 * HOUR
+    # 16 of 11,904 installed and of 9,984 available GPU-hours.
+    assert (total["allocated_of_installed_ppm"], total["allocated_of_available_ppm"]) == (1344, 1603)
+    by_day = {row["day"]: row for row in utilisation("day").rows}
+    assert by_day["2026-03-04"]["available_gpu_seconds"] == 2 * 8 * 24 * HOUR
+    assert by_day["2026-03-05"]["available_gpu_seconds"] == 8 * 24 * HOUR
+    assert sum(row["available_gpu_seconds"] for row in by_day.values()) == total["available_gpu_seconds"]
+    (row,) = utilisation("cluster").rows
+    assert (row["cluster"], row["installed_gpu_seconds"]) == ("pod-a", total["installed_gpu_seconds"])
+    assert utilisation("project").rows[0]["installed_gpu_seconds"] is None
+    assert utilisation("project").total["installed_gpu_seconds"] == total["installed_gpu_seconds"]
+    assert utilisation(scope=Scope(frozenset({"nlp"}))).total["installed_gpu_seconds"] is None
+
+
+def test_a_window_in_which_nodes_were_not_known_yet_has_no_data() -> None:
+    books(*FAULT)
+    tell(NodeDeclared("pod-a", "n1", gpus=8, from_day="2026-03-20"))
+    answer = utilisation("day")
+    assert answer.total["installed_gpu_seconds"] is None
+    assert "since 2026-03-20 00:00" in answer.gaps[0]["reason"]
+    by_day = {row["day"]: row["installed_gpu_seconds"] for row in answer.rows}
+    assert (by_day["2026-03-19"], by_day["2026-03-20"]) == (None, 8 * 24 * HOUR)

@@ -121,3 +121,12 @@ def test_the_map_of_an_earlier_moment() -> None:
     assert 'aria-label="gpu003: draining"' in text_of(admin, "/fleet/?at=2026-11-30T12:02")
     assert "Write a time" in text_of(admin, "/fleet/?at=yesterday", 400)
     assert "has not come yet" in text_of(admin, "/fleet/?at=2099-01-01T00:00", 400)
+
+
+@pytest.mark.usefixtures("hall_of_eight")
+def test_a_node_is_found_by_name_and_by_serial() -> None:
+    admin = signed_in(person("anna", admin=True))
+    found = admin.get("/search?q=SN-1003")
+    assert (found.status_code, found["Location"]) == (302, "/nodes/pod-a/gpu003/")
+    listed = text_of(admin, "/search?q=gpu00&all=1")
+    assert listed.count("/nodes/pod-a/") == 8

@@ -122,6 +122,7 @@ def login(name: str, project: str | None) -> str:
     user, made = get_user_model().objects.get_or_create(username=name)
     if made:
         user.set_password(password)
+        user.email = f"{name}@hall.example"
     user.is_staff = user.is_superuser = project is None
     user.save()
     if project:
