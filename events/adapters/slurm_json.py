@@ -16,7 +16,7 @@ import msgspec
 from events.adapters import Draft, Refusal, slurmctld, slurmdb
 from events.adapters import sacct_values as values
 from events.adapters.sacct_values import Bad, shown
-from events.adapters.slurm_records import at
+from events.adapters.slurm_records import at, cluster_of, looked_at
 from events.validate import UNREADABLE, pointer, refusal
 
 __all__ = ["Jobs", "Teller", "sacct_json", "slurmctld_jobs", "slurmdb_jobs", "source_errors", "squeue_json"]
@@ -39,17 +39,8 @@ class _Shape(msgspec.Struct, gc=False):
     job_state: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-class _Slurm(msgspec.Struct, gc=False):
-    cluster: str | None = None
-
-
-class _Meta(msgspec.Struct, gc=False):
-    slurm: _Slurm | None = None
-
-
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
 _SHAPE: Final = msgspec.json.Decoder(_Shape)
-_META: Final = msgspec.json.Decoder(_Meta)
 
 
 def sacct_json(_content_type: str, headers: Mapping[str, str], body: bytes) -> Items:
@@ -78,8 +69,8 @@ def _translate(teller: Teller, headers: Mapping[str, str], body: bytes) -> Items
     except UNREADABLE as error:
         return [_no_document(error, body)]
     try:
-        looked = _looked(headers.get("x-hallbook-changes"))
-        jobs = Jobs(teller, headers.get("x-hallbook-cluster", ""), _cluster_of(document.meta), looked)
+        looked = looked_at(headers.get("x-hallbook-changes"))
+        jobs = Jobs(teller, headers.get("x-hallbook-cluster", ""), cluster_of(document.meta), looked)
     except Bad as bad:
         return [refusal(0, "", bad.code, bad.text, body)]
     if document.jobs is None and not document.errors:
@@ -90,29 +81,11 @@ def _translate(teller: Teller, headers: Mapping[str, str], body: bytes) -> Items
     return items + source_errors(document.errors, len(items))
 
 
-def _looked(text: str | None) -> int | None:
-    """The header x-hallbook-changes: only what has changed is sent, looked at then (epoch seconds, 0: as each says)."""
-    if text is None:
-        return None
-    if not text.isdecimal() or len(text) > 11:
-        raise Bad("bad_header", f"x-hallbook-changes: {shown(text)} is not a time in epoch seconds", "")
-    return int(text)
-
-
 def _no_document(error: Exception, body: bytes) -> Refusal:
     text, _, where = str(error).partition(" - at `$")
     if where or isinstance(error, msgspec.ValidationError):
         return refusal(0, pointer(where.rstrip("`")), "invalid", f"{text}; {_EXPECTED}", body)
     return refusal(0, "", "malformed", f"the body is not JSON ({text}); {_EXPECTED}", body)
-
-
-def _cluster_of(meta: msgspec.Raw) -> str | None:
-    """Cluster that the document as a whole names (since 23.11)."""
-    try:
-        slurm = _META.decode(meta).slurm
-    except UNREADABLE:
-        return None
-    return slurm.cluster if slurm else None
 
 
 def source_errors(errors: Any, index: int) -> list[Refusal]:

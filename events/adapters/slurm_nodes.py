@@ -20,7 +20,7 @@ from events.adapters import Draft, Refusal
 from events.adapters import sacct_values as values
 from events.adapters.sacct_values import Bad, shown
 from events.adapters.slurm_node_states import NodeState, of_number, of_words, owner_of
-from events.adapters.slurm_records import at
+from events.adapters.slurm_records import at, cluster_of, looked_at
 from events.adapters.slurm_values import Num, Words, epoch, number, words
 from events.types.nodes import NodeListed, NodeReported
 from events.validate import UNREADABLE, pointer, refusal
@@ -57,14 +57,6 @@ class _Shape(msgspec.Struct, gc=False):
     cluster_name: str | None = None
 
 
-class _Slurm(msgspec.Struct, gc=False):
-    cluster: str | None = None
-
-
-class _Meta(msgspec.Struct, gc=False):
-    slurm: _Slurm | None = None
-
-
 class _Document(msgspec.Struct, gc=False):
     nodes: list[msgspec.Raw] | None = None
     meta: msgspec.Raw = msgspec.Raw(b"null")
@@ -73,7 +65,6 @@ class _Document(msgspec.Struct, gc=False):
 
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
 _NODE: Final = msgspec.json.Decoder(_Shape)
-_META: Final = msgspec.json.Decoder(_Meta)
 
 
 def slurm_nodes(_content_type: str, headers: Mapping[str, str], body: bytes) -> Items:
@@ -86,27 +77,11 @@ def slurm_nodes(_content_type: str, headers: Mapping[str, str], body: bytes) -> 
     if document.nodes is None:
         return [refusal(0, "/nodes", "invalid", f"there is no list of nodes; {_EXPECTED}", body)]
     try:
-        looked = _looked(headers.get("x-hallbook-changes"))
-        named = values.label(headers.get("x-hallbook-cluster", "")) or _cluster_of(document.meta)
+        looked = looked_at(headers.get("x-hallbook-changes"))
+        named = values.label(headers.get("x-hallbook-cluster", "")) or cluster_of(document.meta)
     except Bad as bad:
         return [refusal(0, "", bad.code, bad.text, body)]
     return [_read(index, raw, named, looked) for index, raw in enumerate(document.nodes)]
-
-
-def _looked(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal()) or len(text) > 11:
-        raise Bad("bad_header", f"x-hallbook-changes: {shown(text)} is not a time in epoch seconds")
-    return int(text)
-
-
-def _cluster_of(meta: msgspec.Raw) -> str | None:
-    try:
-        slurm = _META.decode(meta).slurm
-    except UNREADABLE:
-        return None
-    return slurm.cluster if slurm else None
 
 
 def _read(index: int, raw: msgspec.Raw, named: str | None, looked: int | None) -> Draft | Refusal:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
-from events.adapters.sacct_values import Bad, Tres, shown
+import msgspec
 
-__all__ = ["NO_SIZE", "UNPLACED", "Span", "at", "key_of", "occurred_us", "settle", "suspended_within"]
+from events.adapters.sacct_values import Bad, Tres, shown
+from events.validate import UNREADABLE
+
+__all__ = ["NO_SIZE", "UNPLACED", "Span", "at", "cluster_of", "key_of", "looked_at", "occurred_us", "settle",
+           "suspended_within"]  # fmt: skip
 
 UNPLACED: Final = frozenset(("None assigned", "", None))
 """Node lists of a job that has no node."""
@@ -15,6 +19,15 @@ NO_SIZE: Final = Tres(None, None, None, ())
 """The size of what never started: what stands there was asked for and never allocated."""
 
 
+class _Slurm(msgspec.Struct, gc=False):
+    cluster: str | None = None
+
+
+class _Meta(msgspec.Struct, gc=False):
+    slurm: _Slurm | None = None
+
+
+_META: Final = msgspec.json.Decoder(_Meta)
 V = TypeVar("V")
 T = TypeVar("T")
 
@@ -83,3 +96,21 @@ def suspended_within(seconds: int | None, span: Span, told: str, place: str) -> 
         found = f"{shown(told)} is longer than the {span.end - span.start} s from Start to End"
         raise Bad("bad_duration", found, place)
     return seconds
+
+
+def looked_at(text: str | None) -> int | None:
+    """The header x-hallbook-changes: only what has changed is sent, looked at then (epoch seconds, 0: as each says)."""
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal()) or len(text) > 11:
+        raise Bad("bad_header", f"x-hallbook-changes: {shown(text)} is not a time in epoch seconds", "")
+    return int(text)
+
+
+def cluster_of(meta: msgspec.Raw) -> str | None:
+    """Cluster that the document as a whole names (since 23.11)."""
+    try:
+        slurm = _META.decode(meta).slurm
+    except UNREADABLE:
+        return None
+    return slurm.cluster if slurm else None
