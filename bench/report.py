@@ -1,12 +1,14 @@
 """report: server time of the pages and the report that people open most, over 50,000 and over 1,000,000 attempts.
 
-Requests go through Django's whole handler in this process, as staff and as a lead who may see one team, in turns of
-the two books. What grows from one to the other: the days (10 times) and the jobs a day (twice). The tree of projects,
-accounts, people, shares and prices, and one great run of 1,000 jobs, are the same.
+Requests go through Django's whole handler in this process, set up as the server's are (config/wsgi.py), as staff and as
+a lead who may see one team, in turns of the two books. What grows from one to the other: the days (10 times) and the
+jobs a day (twice). The tree of projects, accounts, people, shares and prices, and one great run of 1,000 jobs, are the
+same.
 """
 
 from __future__ import annotations
 
+import importlib
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +55,7 @@ def run(*, quick: bool) -> Measured:
     sizes, turns, requests = (QUICK, 1, 6) if quick else (SIZES, TURNS, REQUESTS)
     with ExitStack() as stack:
         made = [_book(stack.enter_context(own_database()), size) for size in sizes]
+        importlib.import_module("config.wsgi")
         for turn in range(turns):
             for page in made[0].pages:
                 for book in made:

@@ -20,10 +20,10 @@ from events.types.shares import FairshareConfigured
 from fleet.queries import site
 from jobs.fairshare import ROOT
 from jobs.shares import sacctmgr_commands
-from jobs.standing import Line, Table, shared, standing
+from jobs.standing import Line, Table, branch, shared, standing
 
-__all__ = ["MEASURES", "OTHERS", "Seen", "clusters_of", "export", "line_rows", "may_see", "measures", "of_table",
-           "paths", "rule", "seen", "shown_lines"]  # fmt: skip
+__all__ = ["MEASURES", "OTHERS", "OfProject", "Seen", "clusters_of", "export", "line_rows", "may_see", "measures",
+           "of_project", "of_table", "paths", "rule", "seen", "shown_lines"]  # fmt: skip
 
 OTHERS: Final = "others"
 MEASURES: Final = ("shares", "norm_shares", "usage", "norm_usage", "effective_usage", "level_fs", "factor", "rank",
@@ -40,6 +40,16 @@ class Seen:
     rows: Sequence[Row]
     total: Row
     gaps: Sequence[Row]
+    config: FairshareConfigured
+
+
+@dataclass(frozen=True, slots=True)
+class OfProject:
+    """Accounts of a project on a cluster, without their users. rows: as of `Seen`, but norm_usage, which is null."""
+
+    cluster: str
+    rule: str
+    rows: Sequence[Row]
     config: FairshareConfigured
 
 
@@ -90,6 +100,16 @@ def of_table(scope: Scope, table: Table, project: str = "") -> Seen:
         rows.append(_others(table, shown))
     gaps = _gaps(table) if scope.projects is None else []
     return Seen(table.cluster, table.at, rule(table.config), rows, _total(table.lines[0]), gaps, table.config)
+
+
+def of_project(scope: Scope, cluster: str, at: datetime, project: str) -> OfProject:
+    """The accounts of a project and of what is below it: less work than `seen`, which ranks everybody.
+
+    Raises NoFairshare.
+    """
+    belongs = paths(cluster, at.astimezone(site().zone).date())
+    found = branch(cluster, at, {account for account, path in belongs.items() if may_see(scope, path, project)})
+    return OfProject(cluster, rule(found.config), line_rows(found.lines, belongs), found.config)
 
 
 def export(scope: Scope, cluster: str, at: datetime) -> list[str]:

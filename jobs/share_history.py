@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -17,6 +19,7 @@ from jobs.standing import (
     Member,
     Table,
     Used,
+    below,
     by_key,
     carried,
     carrier,
@@ -24,6 +27,7 @@ from jobs.standing import (
     members,
     memberships,
     rooted,
+    sharing_above,
     table_of,
 )
 
@@ -58,15 +62,44 @@ def course(cluster: str, account: str, days: Sequence[date]) -> list[Course]:
     Those with `parent` shares above it are looked through, as in Fair Tree; an account that has them itself has the
     share and use of the account above it. Decay is the same for all, so that use is summed up by account first.
     """
-    clock, ever = clock_of(cluster), memberships(cluster)
+    clock = clock_of(cluster)
+    wanted = [day for day in days if clock.begin < clock.edge(day)]
+    places = _places(account, [clock.edge(day) for day in wanted], memberships(cluster))
+    level = frozenset().union(*(place.level for place in places if place))
+    return [
+        Course(day, datetime.fromtimestamp(clock.edge(day), UTC), place.share, place.part(used))
+        for (day, used), place in zip(_by_account(cluster, clock, wanted, level), places, strict=True) if place
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an account stands in the tree. own: it and the accounts below it; level: all that its level is made of."""
+
+    share: float
+    own: frozenset[str]
+    level: frozenset[str]
+
+    def part(self, used: Mapping[str, float]) -> float:
+        """Its part of the use of its level."""
+        whole = math.fsum(used.get(account, 0.0) for account in self.level)
+        return math.fsum(used.get(account, 0.0) for account in self.own) / whole if whole else 0.0
+
+
+def _places(account: str, instants: Sequence[int], ever: Sequence[tuple[int, int, Member]]) -> list[Place | None]:
+    """Its place at each of some instants, worked out once between two changes."""
+    changes = sorted({at for start, end, _ in ever for at in (start, end)})
+    known: dict[int, Place | None] = {}
     found = []
-    for day, used in _by_account(cluster, clock, [day for day in days if clock.begin < clock.edge(day)]):
-        if point := _point(account, day, used, members(cluster, clock.edge(day), ever), clock.edge(day)):
-            found.append(point)
+    for at in instants:
+        since = bisect_right(changes, at)
+        if since not in known:
+            known[since] = _place(account, [member for start, end, member in ever if start <= at < end])
+        found.append(known[since])
     return found
 
 
-def _point(account: str, day: date, used: Mapping[str, float], held: Sequence[Member], at: int) -> Course | None:
+def _place(account: str, held: Sequence[Member]) -> Place | None:
     kept, _ = rooted(held)
     accounts = {one.account: one for one in kept if not one.user}
     one = accounts.get(account)
@@ -74,34 +107,11 @@ def _point(account: str, day: date, used: Mapping[str, float], held: Sequence[Me
         one = accounts.get(one.parent or ROOT)
     if one is None or one.account == ROOT:
         return None
-    above = _sharing(one, accounts)
+    above = sharing_above(one, accounts)
     level = [other for other in kept if other.account != ROOT or other.user]
-    shares = sum(other.shares or 0 for other in level if _sharing(other, accounts) == above)
-    below = _below(used, accounts)
-    whole, of = below.get(above, 0.0), below.get(one.account, 0.0)
+    shares = sum(other.shares or 0 for other in level if sharing_above(other, accounts) == above)
     share = (one.shares or 0) / shares if shares else 0.0
-    return Course(day, datetime.fromtimestamp(at, UTC), share, of / whole if whole else 0.0)
-
-
-def _below(used: Mapping[str, float], accounts: Mapping[str, Member]) -> dict[str, float]:
-    """Use of every account with all that is below it; of those that have no place in the tree nothing counts."""
-    found: dict[str, float] = defaultdict(float)
-    for account, decayed in used.items():
-        at = account
-        while at != ROOT and at in accounts:
-            found[at] += decayed
-            at = accounts[at].parent or ROOT
-        if account == ROOT or account in accounts:
-            found[ROOT] += decayed
-    return found
-
-
-def _sharing(one: Member, accounts: dict[str, Member]) -> str:
-    """The nearest account above that has shares of its own."""
-    above = one.account if one.user else one.parent or ROOT
-    while above != ROOT and accounts[above].shares is None:
-        above = accounts[above].parent or ROOT
-    return above
+    return Place(share, below(accounts.values(), [one.account]), below(accounts.values(), [above]))
 
 
 def _by_day(cluster: str, clock: Clock, days: Sequence[date]) -> Iterator[tuple[date, Used]]:
@@ -113,12 +123,12 @@ def _by_day(cluster: str, clock: Clock, days: Sequence[date]) -> Iterator[tuple[
     before, until = wanted[0] - timedelta(1), wanted[-1] - timedelta(1)
     later: dict[date, list[tuple[Any, ...]]] = defaultdict(list)
     with connection.cursor() as cursor:
-        cursor.execute(last, {"cluster": cluster, "day": before})
+        cursor.execute(last, {"cluster": cluster, "accounts": None, "day": before})
         state = {row[:3]: row[3:] for row in cursor.fetchall()}
         cursor.execute(window, {"cluster": cluster, "day": before, "until": until})
         for row in cursor.fetchall():
             later[row[3]].append(row)
-        cursor.execute(running, {"cluster": cluster, "end": clock.edge(wanted[-1])})
+        cursor.execute(running, {"cluster": cluster, "accounts": None, "end": clock.edge(wanted[-1])})
         now = cursor.fetchall()
     for day in wanted:
         for of in [of for of in sorted(later) if of < day]:
@@ -132,22 +142,25 @@ def _by_day(cluster: str, clock: Clock, days: Sequence[date]) -> Iterator[tuple[
         yield day, used
 
 
-def _by_account(cluster: str, clock: Clock, days: Sequence[date]) -> Iterator[tuple[date, dict[str, float]]]:
-    """Decayed use by account as each of some days in a row begins."""
+def _by_account(
+    cluster: str, clock: Clock, days: Sequence[date], accounts: Collection[str]
+) -> Iterator[tuple[date, dict[str, float]]]:
+    """Decayed use of some accounts as each of some days in a row begins."""
     if not days:
         return
+    of_these: dict[str, Any] = {"cluster": cluster, "accounts": list(accounts)}
     last, running, sums = (statements("jobs", "fairshare")[number] for number in (6, 9, 10))
     used: dict[str, float] = defaultdict(float)
     spent: dict[date, list[tuple[str, float]]] = defaultdict(list)
     with connection.cursor() as cursor:
-        cursor.execute(last, {"cluster": cluster, "day": days[0] - timedelta(1)})
+        cursor.execute(last, {**of_these, "day": days[0] - timedelta(1)})
         left = carrier(clock, clock.edge(days[0]))
         for account, _, _, of, balance, total in cursor.fetchall():
             used[account] += carried(left(of), balance, total).decayed
-        cursor.execute(sums, {"cluster": cluster, "day": days[0], "until": days[-1]})
+        cursor.execute(sums, {**of_these, "day": days[0], "until": days[-1]})
         for account, day, decayed in cursor.fetchall():
             spent[day].append((account, decayed))
-        cursor.execute(running, {"cluster": cluster, "end": clock.edge(days[-1])})
+        cursor.execute(running, {**of_these, "end": clock.edge(days[-1])})
         now = cursor.fetchall()
     for day in days:
         if day != days[0]:

@@ -49,8 +49,7 @@ class Piece(NamedTuple):
     began: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(NamedTuple):
     """What was used between two instants: decayed to the later one, and as it was (thousandths of billing-seconds)."""
 
     decayed: float

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from django.db import connection
@@ -15,15 +14,19 @@ from events.sqlfiles import statements
 from events.types.shares import FairshareConfigured
 from fleet.queries import site
 from jobs.balances import clocks
-from jobs.fairshare import ROOT, Association, Standing, classic, fair_tree
+from jobs.fairshare import ROOT, Association, Standing, classic, fair_tree, levels
 from jobs.shareclock import Clock, Piece, Use
 
-__all__ = ["Line", "Member", "NoFairshare", "Table", "Used", "by_key", "carried", "carrier", "clock_of", "members",
-           "memberships", "rooted", "shared", "standing", "table_of", "used_at"]  # fmt: skip
+__all__ = ["Branch", "Line", "Member", "NoFairshare", "Table", "Used", "below", "branch", "by_key", "carried",
+           "carrier", "clock_of", "members", "memberships", "rooted", "shared", "sharing_above", "standing", "table_of",
+           "used_at"]  # fmt: skip
 
 Key = tuple[str, str, str]
 """Account, user and partition."""
 NOTHING: Final = Use(0.0, 0)
+Scaled = tuple[int, int]
+"""Decayed use, in so many parts of a thousandth that it is a whole number, and undecayed use in thousandths."""
+UNUSED: Final[Scaled] = (0, 0)
 
 
 class NoFairshare(LookupError):
@@ -40,8 +43,7 @@ class Member(NamedTuple):
     shares: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One row: what `sshare -l` shows, and both balances in thousandths of billing-seconds, with what is below."""
 
     member: Member
@@ -63,6 +65,14 @@ class Table:
     """Accounts and users that hang below no account, which have no place in the tree."""
 
 
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Some accounts of a cluster at an instant: their lines from the root down, without their users."""
+
+    config: FairshareConfigured
+    lines: Sequence[Line]
+
+
 @dataclass(slots=True)
 class Used:
     """Use by account, user and partition at an instant."""
@@ -72,8 +82,8 @@ class Used:
 
     def add(self, key: Key, use: Use) -> None:
         """Count more use."""
-        known = self.by.get(key, NOTHING)
-        self.by[key] = Use(known.decayed + use.decayed, known.plain + use.plain)
+        known = self.by.get(key)
+        self.by[key] = use if known is None else Use(known.decayed + use.decayed, known.plain + use.plain)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------
@@ -90,18 +100,22 @@ def clock_of(cluster: str) -> Clock:
     return found[cluster]
 
 
-def used_at(cluster: str, clock: Clock, at: int) -> Used:
-    """What everybody used, decayed to `at`: balances up to the last edge, stretches after it, and what runs."""
+def used_at(cluster: str, clock: Clock, at: int, accounts: Collection[str] | None = None) -> Used:
+    """What everybody used, decayed to `at`: balances up to the last edge, stretches after it, and what runs.
+
+    accounts: of these alone.
+    """
     used, day = Used(at), clock.day_of(at)
     whole = clock.edge(day + timedelta(1)) == at
     upto = day if whole else day - timedelta(1)
     last, _, ended, running = statements("jobs", "fairshare")[6:10]
+    arguments: dict[str, Any] = {"cluster": cluster, "accounts": None if accounts is None else list(accounts),
+                                 "day": upto, "start": clock.edge(day), "end": at}  # fmt: skip
     with connection.cursor() as cursor:
-        cursor.execute(last, {"cluster": cluster, "day": upto})
+        cursor.execute(last, arguments)
         left = carrier(clock, at)
         for account, user, partition, of, balance, total in cursor.fetchall():
-            used.add((account, user, partition), carried(left(of), balance, total))
-        arguments: dict[str, Any] = {"cluster": cluster, "start": clock.edge(day), "end": at}
+            used.by[account, user, partition] = carried(left(of), balance, total)
         if not whole:
             cursor.execute(ended, arguments)
             for key, pieces in by_key(cursor.fetchall()).items():
@@ -173,30 +187,101 @@ def shared(cluster: str, at: int) -> list[Member]:
 
 def standing(cluster: str, at: datetime, *, extra: Mapping[Key, Use] | None = None) -> Table:
     """Everybody's standing at an instant. extra: use on top, for a what-if. Raises NoFairshare."""
-    clock, seconds = clock_of(cluster), int(at.timestamp())
-    if seconds <= clock.begin:
-        raise NoFairshare(
-            f"the fair share of {cluster} is kept from {clock.stretches[0].from_day} on; ask a later time"
-        )
+    clock, seconds = _clock_at(cluster, at)
     used = used_at(cluster, clock, seconds)
     for key, use in (extra or {}).items():
         used.add(key, use)
     return table_of(cluster, clock.stretch(clock.day_of(seconds)).config, shared(cluster, seconds), used)
 
 
+def branch(cluster: str, at: datetime, accounts: Collection[str]) -> Branch:
+    """The standing of some accounts, without their users and ranks: what `standing` says of them, and less work.
+
+    In Fair Tree an account is measured by what competes with it alone. Raises NoFairshare.
+    """
+    clock, seconds = _clock_at(cluster, at)
+    config, (kept, _) = clock.stretch(clock.day_of(seconds)).config, rooted(shared(cluster, seconds))
+    tree = {one.account: one for one in kept if not one.user}
+    if config.algorithm == "classic" or ROOT in accounts:
+        whole = standing(cluster, at).lines
+        lines = [one for one in whole if not one.member.user and one.member.account in accounts]
+    else:
+        wanted = [tree[name] for name in accounts if name in tree]
+        used = used_at(cluster, clock, seconds, below(tree.values(), {sharing_above(one, tree) for one in wanted}))
+        lines = _levels(kept, used, tree, {one.account for one in wanted})
+    return Branch(config, sorted(lines, key=lambda line: _way(line.member.account, tree)))
+
+
+def _levels(kept: Sequence[Member], used: Used, tree: Mapping[str, Member], wanted: Collection[str]) -> list[Line]:
+    own, _, scale = _shared_out(kept, used)
+    sums, rows = _sums(kept, own), levels(_associations(kept, own), wanted, parts=1000 * scale)
+    return [Line(tree[row.account], row, *_unscaled(sums[tree[row.account]], scale)) for row in rows]
+
+
+def _way(account: str, tree: Mapping[str, Member]) -> list[str]:
+    """Accounts from below root down to this one: in this order they stand as in the tree."""
+    way: list[str] = []
+    while account != ROOT:
+        way.insert(0, account)
+        account = tree[account].parent or ROOT
+    return way
+
+
+def _clock_at(cluster: str, at: datetime) -> tuple[Clock, int]:
+    """The clock, and the epoch seconds of an instant at which it goes. Raises NoFairshare."""
+    clock, seconds = clock_of(cluster), int(at.timestamp())
+    if seconds <= clock.begin:
+        raise NoFairshare(
+            f"the fair share of {cluster} is kept from {clock.stretches[0].from_day} on; ask a later time"
+        )
+    return clock, seconds
+
+
+def sharing_above(one: Member, accounts: Mapping[str, Member]) -> str:
+    """The nearest account above that has shares of its own: those with `parent` shares are looked through."""
+    above = one.account if one.user else one.parent or ROOT
+    while above != ROOT and accounts[above].shares is None:
+        above = accounts[above].parent or ROOT
+    return above
+
+
+def below(accounts: Iterable[Member], tops: Collection[str]) -> frozenset[str]:
+    """These accounts and all that hang below them, however deep."""
+    children: dict[str, list[str]] = defaultdict(list)
+    for one in accounts:
+        if one.account != ROOT:
+            children[one.parent or ROOT].append(one.account)
+    found, waiting = set(tops), list(tops)
+    while waiting:
+        new = [name for name in children[waiting.pop()] if name not in found]
+        found.update(new)
+        waiting += new
+    return frozenset(found)
+
+
 def table_of(cluster: str, config: FairshareConfigured, found: Sequence[Member], used: Used) -> Table:
     """Everybody's standing by their shares and use."""
     kept, broken = rooted(found)
-    own, loose = _shared_out(kept, used)
-    units = {one: Fraction(use.decayed) / 1000 for one, use in own.items()}
-    tree = [
-        Association(one.account, _called(one) or None, one.parent or None, one.shares, units.get(one, 0))
+    own, loose, scale = _shared_out(kept, used)
+    tree, parts = _associations(kept, own), 1000 * scale
+    rows = (
+        fair_tree(tree, config.ties, parts=parts) if config.algorithm == "fair_tree"
+        else classic(tree, config.dampening, parts=parts)
+    )  # fmt: skip
+    sums = _sums(kept, own)
+    lines = [Line(one, row, *_unscaled(sums[one], scale)) for one, row in zip(_with_root(kept), rows, strict=True)]
+    return Table(cluster, datetime.fromtimestamp(used.at, UTC), config, lines, loose, broken)
+
+
+def _associations(kept: Sequence[Member], own: Mapping[Member, Scaled]) -> list[Association]:
+    return [
+        Association(one.account, _called(one) or None, one.parent or None, one.shares, own.get(one, UNUSED)[0])
         for one in kept
     ]
-    rows = fair_tree(tree, config.ties) if config.algorithm == "fair_tree" else classic(tree, config.dampening)
-    below = _sums(kept, own)
-    lines = [Line(one, row, *below[one]) for one, row in zip(_with_root(kept), rows, strict=True)]
-    return Table(cluster, datetime.fromtimestamp(used.at, UTC), config, lines, loose, broken)
+
+
+def _unscaled(use: Scaled, scale: int) -> Use:
+    return Use(use[0] / scale, use[1])
 
 
 def _called(one: Member) -> str:
@@ -229,41 +314,42 @@ def rooted(found: Sequence[Member]) -> tuple[list[Member], list[str]]:
     return kept, sorted({one.account for one in found if one.account not in reached})
 
 
-def _shared_out(kept: Sequence[Member], used: Used) -> tuple[dict[Member, Use], dict[str, Use]]:
+def _shared_out(kept: Sequence[Member], used: Used) -> tuple[dict[Member, Scaled], dict[str, Use], int]:
     """Use by association: of the user in the partition, else of the user, else of the account (as Slurm leaves the
-    use of deleted users there); and what belongs to no account of the tree."""
+    use of deleted users there); what belongs to no account of the tree; and the scale of the former.
+    """
     known = {(one.account, one.user, one.partition): one for one in kept}
-    own: dict[Member, Use] = {}
-    loose: dict[str, Use] = {}
-    for (account, user, partition), use in sorted(used.by.items()):
-        member = (
-            known.get((account, user, partition)) or known.get((account, user, "")) or known.get((account, "", ""))
-            or (_ROOT if account == ROOT else None)
-        )  # fmt: skip
-        if member is None:
-            loose[account] = _plus(loose.get(account, NOTHING), use)
+    known.setdefault((ROOT, "", ""), _ROOT)
+    ratios = {key: use.decayed.as_integer_ratio() for key, use in used.by.items()}
+    scale = max((parts for _, parts in ratios.values()), default=1)
+    own: dict[Member, Scaled] = {}
+    loose: dict[str, Scaled] = {}
+    for key, (count, parts) in ratios.items():
+        account, user, _ = key
+        use = count * (scale // parts), used.by[key].plain
+        if member := known.get(key) or known.get((account, user, "")) or known.get((account, "", "")):
+            own[member] = _plus(own.get(member, UNUSED), use)
         else:
-            own[member] = _plus(own.get(member, NOTHING), use)
-    return own, loose
+            loose[account] = _plus(loose.get(account, UNUSED), use)
+    return own, {account: _unscaled(use, scale) for account, use in loose.items()}, scale
 
 
-def _plus(one: Use, other: Use) -> Use:
-    return Use(one.decayed + other.decayed, one.plain + other.plain)
+def _plus(one: Scaled, other: Scaled) -> Scaled:
+    return one[0] + other[0], one[1] + other[1]
 
 
-def _sums(kept: Sequence[Member], own: Mapping[Member, Use]) -> dict[Member, tuple[float, int]]:
-    """(decayed, undecayed) of every member with all that is below it."""
+def _sums(kept: Sequence[Member], own: Mapping[Member, Scaled]) -> dict[Member, Scaled]:
+    """Use of every member with all that is below it."""
     accounts = {one.account: one for one in kept if not one.user} | {ROOT: _with_root(kept)[0]}
-    found: dict[Member, Use] = dict.fromkeys((*kept, accounts[ROOT]), NOTHING)
+    found: dict[Member, Scaled] = dict.fromkeys((*kept, accounts[ROOT]), UNUSED)
+    held: dict[str, Scaled] = {}
     for member, use in own.items():
-        one: Member | None = member
+        held[member.account] = _plus(held.get(member.account, UNUSED), use)
+        if member.user:
+            found[member] = use
+    for account, use in held.items():
+        one: Member | None = accounts[account]
         while one is not None:
             found[one] = _plus(found[one], use)
-            one = _above(one, accounts)
-    return {one: (use.decayed, use.plain) for one, use in found.items()}
-
-
-def _above(one: Member, accounts: Mapping[str, Member]) -> Member | None:
-    if one.user:
-        return accounts[one.account]
-    return None if one.account == ROOT else accounts[one.parent or ROOT]
+            one = None if one.account == ROOT else accounts[one.parent or ROOT]
+    return found

@@ -157,7 +157,7 @@ def section(scope: Scope, project: str, at: datetime) -> dict[str, Any]:
     at = at.replace(microsecond=0)
     for cluster in queries.clusters_of(scope):
         try:
-            found = queries.seen(scope, cluster, at, project)
+            found = queries.of_project(scope, cluster, at, project)
         except NoFairshare:
             continue
         if found.rows:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from events.reports import Row
-from jobs.queries_fairshare import OTHERS, Seen
+from jobs.queries_fairshare import OTHERS, OfProject, Seen
 from jobs.queries_whatif import WhatIf
 from jobs.share_history import Course
 from web import figures
@@ -37,7 +37,7 @@ def level(row: Row, *, classic: bool) -> Cell:
     return number("∞") if row["shares"] is not None and row["effective_usage"] == 0 else absent("—")
 
 
-def accounts(found: Seen, own: frozenset[str], tools: Sequence[Link]) -> Table:
+def accounts(found: Seen | OfProject, own: frozenset[str], tools: Sequence[Link]) -> Table:
     """Accounts from root down, with the one that the page is about marked. own: whose rows carry the eye."""
     rows = [row for row in found.rows if not row["user"]]
     depths = _depths(rows)
@@ -50,7 +50,7 @@ def accounts(found: Seen, own: frozenset[str], tools: Sequence[Link]) -> Table:
     return Table("accounts", "Accounts", caption, heads, cells, (), tools)
 
 
-def standing_of(found: Seen, tools: Sequence[Link]) -> Table:
+def standing_of(found: OfProject, tools: Sequence[Link]) -> Table:
     """The accounts of a project, for its page: the same figures, called by what they are about."""
     whole = accounts(found, frozenset(), tools)
     caption = f"Standing now on {found.cluster}. {whole.caption}"

@@ -46,22 +46,35 @@ USING unnest(%(clusters)s::text[], %(accounts)s::text[], %(users)s::text[], %(pa
     AS k (cluster, account, user_id, partition, first_day)
 WHERE b.cluster = k.cluster AND b.account = k.account AND b.user_id = k.user_id AND b.partition = k.partition
     AND b.day >= k.first_day
--- step: the last balance of every key of a cluster up to a day: from key to key by the index, not through all days
-WITH RECURSIVE keys AS (
-    (SELECT account, user_id, partition FROM jobs_balance WHERE cluster = %(cluster)s
-     ORDER BY account, user_id, partition LIMIT 1)
+-- step: the last balance up to a day of every key of some accounts of a cluster (null: of all): from key to key by the
+-- index, not through all days. Backwards, so that the first row met of a key is mostly the one
+WITH RECURSIVE named AS (
+    SELECT min(account) AS account FROM jobs_balance WHERE cluster = %(cluster)s AND %(accounts)s::text[] IS NULL
     UNION ALL
-    SELECT n.account, n.user_id, n.partition FROM keys k
+    SELECT (SELECT min(b.account) FROM jobs_balance b WHERE b.cluster = %(cluster)s AND b.account > n.account)
+    FROM named n WHERE n.account IS NOT NULL),
+keys AS (
+    SELECT f.*
+    FROM (SELECT account FROM named WHERE account IS NOT NULL UNION ALL SELECT unnest(%(accounts)s::text[])) a
     CROSS JOIN LATERAL (
-        SELECT b.account, b.user_id, b.partition FROM jobs_balance b
-        WHERE b.cluster = %(cluster)s AND (b.account, b.user_id, b.partition) > (k.account, k.user_id, k.partition)
-        ORDER BY b.account, b.user_id, b.partition LIMIT 1) n)
+        SELECT b.account, b.user_id, b.partition, b.day, b.balance, b.total FROM jobs_balance b
+        WHERE b.cluster = %(cluster)s AND b.account = a.account
+        ORDER BY b.user_id DESC, b.partition DESC, b.day DESC LIMIT 1) f
+    UNION ALL
+    SELECT n.* FROM keys k
+    CROSS JOIN LATERAL (
+        SELECT b.account, b.user_id, b.partition, b.day, b.balance, b.total FROM jobs_balance b
+        WHERE b.cluster = %(cluster)s AND b.account = k.account AND (b.user_id, b.partition) < (k.user_id, k.partition)
+        ORDER BY b.user_id DESC, b.partition DESC, b.day DESC LIMIT 1) n)
+SELECT account, user_id, partition, day, balance, total FROM keys WHERE day <= %(day)s
+UNION ALL
 SELECT k.account, k.user_id, k.partition, l.day, l.balance, l.total
 FROM keys k
 CROSS JOIN LATERAL (
     SELECT b.day, b.balance, b.total FROM jobs_balance b
     WHERE b.cluster = %(cluster)s AND b.account = k.account AND b.user_id = k.user_id AND b.partition = k.partition
         AND b.day <= %(day)s ORDER BY b.day DESC LIMIT 1) l
+WHERE k.day > %(day)s
 -- step: balances on the days of a window, for its history
 SELECT account, user_id, partition, day, balance, total FROM jobs_balance
 WHERE cluster = %(cluster)s AND day > %(day)s AND day <= %(until)s ORDER BY day
@@ -72,11 +85,15 @@ SELECT account, user_id, partition, extract(epoch FROM start_at)::bigint, extrac
                                       WHERE o.attempt = s.attempt) END AS began
 FROM jobs_segment s
 WHERE cluster = %(cluster)s AND end_at > to_timestamp(%(start)s) AND start_at < to_timestamp(%(end)s)
+    AND (%(accounts)s::text[] IS NULL OR account = ANY(%(accounts)s))
 -- step: those that run
 SELECT account, user_id, partition, extract(epoch FROM start_at)::bigint, NULL::bigint, cpus, gpus, nodes,
        CASE WHEN NOT s.opening THEN (SELECT extract(epoch FROM min(o.start_at))::bigint FROM jobs_segment o
                                       WHERE o.attempt = s.attempt) END AS began
-FROM jobs_segment s WHERE cluster = %(cluster)s AND end_at IS NULL AND start_at < to_timestamp(%(end)s)
+FROM jobs_segment s
+WHERE cluster = %(cluster)s AND end_at IS NULL AND start_at < to_timestamp(%(end)s)
+    AND (%(accounts)s::text[] IS NULL OR account = ANY(%(accounts)s))
 -- step: what accounts used on the days of a window, each decayed to its own end
 SELECT account, day, sum(used) FROM jobs_balance
-WHERE cluster = %(cluster)s AND day >= %(day)s AND day < %(until)s GROUP BY account, day
+WHERE cluster = %(cluster)s AND day >= %(day)s AND day < %(until)s AND account = ANY(%(accounts)s)
+GROUP BY account, day

@@ -210,6 +210,36 @@ def test_the_page_of_a_project_has_its_accounts() -> None:
     assert sorted(rows) == ["vision"]
 
 
+def test_accounts_of_a_project_alone_are_those_of_the_whole() -> None:
+    """Worked by hand above. `inner` takes the share of speech, so who is in it competes with cy, and eve with them."""
+    start = at("2026-03-08 00:00")
+    tell(
+        AssociationReported(cluster="pod-a", account="inner", parent="speech", shares_of_parent=True),
+        shares("inner", None, user="eve"), mapped("inner", "speech"),
+        job("6", start, start + 50 * HOUR, account="inner", user="eve", **gpus(4)),
+    )  # fmt: skip
+    for scope, name in ((Scope.everything(), "lab"), (Scope.everything(), "guests"), (VISION, "vision")):
+        whole = [row for row in queries.seen(scope, "pod-a", NOON, name).rows if not row["user"]]
+        alone = queries.of_project(scope, "pod-a", NOON, name)
+        assert list(alone.rows) == [row | {"norm_usage": None} for row in whole]
+        assert alone.rule == "Fair Tree, no decay, Slurm's slices of 1 s"
+    # 200 h more below speech: lab has used 800 h, vision 400 and speech 400 of them, inner 200 of speech's 400.
+    rows = queries.of_project(Scope.everything(), "pod-a", NOON, "lab").rows
+    assert [row["account"] for row in rows] == ["lab", "speech", "inner", "vision"]
+    assert by_account(rows, "effective_usage") == {"lab": 0.666667, "speech": 0.5, "inner": 0.5, "vision": 0.5}
+    assert by_account(rows, "level_fs") == {"lab": 1.2, "speech": 0.5, "inner": None, "vision": 1.5}
+    assert by_account(rows, "norm_shares") == {"lab": 0.8, "speech": 0.25, "inner": 0.25, "vision": 0.75}
+
+
+def test_classic_accounts_of_a_project_are_those_of_the_whole() -> None:
+    tell(FairshareConfigured("pod-a", "2026-01-01", 0, calc_period_seconds=1, algorithm="classic",
+                             weights=("*=gpu:1000",)))  # fmt: skip
+    whole = [row for row in queries.seen(Scope.everything(), "pod-a", NOON, "lab").rows if not row["user"]]
+    assert list(queries.of_project(Scope.everything(), "pod-a", NOON, "lab").rows) == whole
+    # Classic mixes a share of the use above into the own: lab 0.6, speech 0.2 + (0.6 - 0.2) / 4.
+    assert by_account(whole, "effective_usage")["speech"] == 0.3
+
+
 # --- who sees what ---------------------------------------------------------------------------------------------
 
 

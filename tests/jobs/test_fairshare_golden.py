@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs.fairshare import Association, BadTree, Standing, classic, fair_tree
+from jobs.fairshare import Association, BadTree, Standing, classic, fair_tree, levels, quotient
 
 Rows = list[dict[str, str]]
 
@@ -57,6 +57,29 @@ def test_fair_tree_gives_all_published_rows(payloads: Path) -> None:
     expected = {(row["account"], row["user"]): {name: row[name] for name in said["root", ""]} for row in found}
     assert said == expected
     assert len(found) == 35
+
+
+def test_usage_in_parts_of_a_second_gives_the_published_rows(payloads: Path) -> None:
+    given = fair_tree_input(rows(payloads, "fairtree_35_rows.csv"))
+    assert fair_tree([one._replace(usage=1000 * one.usage) for one in given], parts=1000) == fair_tree(given)
+
+
+def test_an_account_alone_has_its_published_row(payloads: Path) -> None:
+    """From the usage below the account above it; what others used is not given."""
+    found = rows(payloads, "fairtree_35_rows.csv")
+    given = fair_tree_input(found)
+    above = {one.account: one.parent for one in given if one.user is None}
+    for row in [row for row in found if not row["user"] and row["parent_account"]]:
+        near = [one if _hangs(one.account, row["parent_account"], above) else one._replace(usage=0) for one in given]
+        (alone,) = levels(near, {row["account"]})
+        expected = {name: row[name] for name in columns(alone)} | {"norm_usage": ""}
+        assert columns(alone) == expected
+
+
+def _hangs(account: str | None, top: str, above: dict[str, str | None]) -> bool:
+    while account and account != top:
+        account = above.get(account)
+    return account == top
 
 
 def test_classic_gives_all_published_rows(payloads: Path) -> None:
@@ -114,3 +137,26 @@ def test_nobody_used_anything() -> None:
     standing = {one.user: one for one in fair_tree([Association("a"), Association("a", "u"), Association("a", "v")])}
     assert (standing["u"].fairshare, standing["v"].fairshare, standing["u"].level_fs) == (1.0, 1.0, float("inf"))
     assert standing["u"].rank == standing["v"].rank == 1
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "exponent", "mantissa"),
+    [
+        (1, 1, -63, 1 << 63),
+        (1, 3, -65, 0xAAAA_AAAA_AAAA_AAAB),  # 0.0101... in base 2: the rest of 2/3 goes up
+        ((1 << 64) + 1, 1, 1, 1 << 63),  # halfway between two numbers: to the even one, down
+        ((1 << 64) + 3, 1, 1, (1 << 63) + 2),  # and up
+        ((1 << 65) - 1, 1, 2, 1 << 63),  # up to the next power of two
+        (5, 1 << 70, -131, 5 << 61),
+    ],
+)
+def test_quotients_have_64_bits(above: int, below: int, exponent: int, mantissa: int) -> None:
+    assert quotient(above, below) == (exponent, mantissa)
+
+
+def test_a_trace_of_use_has_a_level_without_limit() -> None:
+    """1 part in 2^1100: its level is 2^1099, which is larger than every double, as after thousands of half-lives."""
+    users = [Association("a", "u", usage=1), Association("a", "v", usage=2**1100)]
+    standing = {one.user: one for one in fair_tree([Association("a"), *users])}
+    assert (standing["u"].level_fs, standing["u"].effective_usage, standing["u"].rank) == (float("inf"), 0.0, 1)
+    assert (standing["v"].level_fs, standing["v"].effective_usage, standing["v"].rank) == (0.5, 1.0, 2)
