@@ -41,6 +41,16 @@ class FaultClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     alerts: tuple[str, ...] = ()
     redfish: tuple[str, ...] = ()
 
+    def is_wide(self, unit: str | None) -> bool:
+        """Many see one and the same fault: of the hall, or of what many nodes hang on, unless that is named itself."""
+        many = self.scope == "group" or self.action == "one_incident"
+        return self.scope == "hall" or (many and unit is None)
+
+    @property
+    def is_fault(self) -> bool:
+        """False of a code that only tells of another fault."""
+        return self.severity != "meta"
+
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int

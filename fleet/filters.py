@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 
 from events.filters import Words, YesNo, since, until
 
-__all__ = ["HoldFilter", "NodeFilter"]
+__all__ = ["FaultFilter", "HoldFilter", "NodeFilter"]
 
 
 class NodeFilter(filters.FilterSet):
@@ -49,3 +49,24 @@ class HoldFilter(filters.FilterSet):
     open = YesNo(field_name="until", lookup_expr="isnull", label="It holds its node now.")
     since_from = since("since")
     since_to = until("since")
+
+
+class FaultFilter(filters.FilterSet):
+    """Faults."""
+
+    cluster = Words(lookup_expr="in")
+    node = filters.CharFilter(field_name="nodes", method="seen_by", label="A node that it was seen on.")
+    unit = filters.CharFilter(field_name="units", method="seen_by", label="Another unit: CDU, PDU, switch.")
+    kind = Words(lookup_expr="in", label="Class of the catalogue.")
+    component = Words(lookup_expr="in")
+    severity = Words(lookup_expr="in")
+    xid = filters.NumberFilter()
+    open = YesNo(field_name="closed", lookup_expr="isnull", label="It is not closed.")
+    acknowledged = YesNo(field_name="acknowledged", lookup_expr="isnull", exclude=True, label="Looked after.")
+    closed_as = Words(lookup_expr="in")
+    opened_from = since("opened")
+    opened_to = until("opened")
+
+    def seen_by(self, rows: QuerySet[Any], name: str, value: str) -> QuerySet[Any]:
+        """Faults that one node or unit took part in."""
+        return rows.filter(**{f"{name}__contains": [value]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Index, Q
 
@@ -119,6 +120,57 @@ class Hold(models.Model):
             Index(fields=["since", "id"], name="fleet_hold_since"),
             Index(fields=["since"], name="fleet_hold_open", condition=Q(until=None)),
         ]
+
+
+class Fault(models.Model):
+    """One fault: [opened, closed), open while `closed` is null.
+
+    kind, title, component, scope, severity: of its class in the catalogue. node, unit: where it was seen first, the
+    other one ''; nodes, units, streams: all that saw it. times: how often sources began to report it. closed_by: the
+    actor, '' where its sources closed it; closed_as: events.types.faults.ClosedAs. note, closed_note: ids of texts.
+    positions: the events it is made of; position: the last of them.
+    """
+
+    id = models.UUIDField(primary_key=True)
+    cluster = models.TextField()
+    node = models.TextField()
+    unit = models.TextField()
+    nodes = ArrayField(models.TextField())
+    units = ArrayField(models.TextField())
+    streams = ArrayField(models.TextField(db_collation="C"))
+    kind = models.TextField()
+    title = models.TextField()
+    component = models.TextField()
+    scope = models.TextField()
+    severity = models.TextField()
+    xid = models.IntegerField(null=True)
+    gpu = models.IntegerField(null=True)
+    part = models.TextField()
+    wide = models.BooleanField()
+    opened = models.DateTimeField()
+    last_seen = models.DateTimeField()
+    closed = models.DateTimeField(null=True)
+    closed_by = models.TextField()
+    closed_as = models.TextField()
+    closed_note = models.TextField()
+    acknowledged = models.DateTimeField(null=True)
+    acknowledged_by = models.TextField()
+    times = models.IntegerField()
+    sources = ArrayField(models.TextField())
+    names = ArrayField(models.TextField())
+    note = models.TextField()
+    positions = ArrayField(models.BigIntegerField())
+    position = models.BigIntegerField()
+
+    class Meta:
+        db_table = "fleet_fault"
+        indexes = [
+            GinIndex(fields=["streams"], name="fleet_fault_streams"),
+            Index(fields=["opened", "id"], name="fleet_fault_opened"),
+            Index(fields=["cluster", "opened"], name="fleet_fault_place"),
+            Index(fields=["opened"], name="fleet_fault_open", condition=Q(closed=None)),
+            Index(fields=["cluster", "kind"], name="fleet_fault_wide", condition=Q(wide=True)),
+        ]  # fmt: skip
 
 
 class Source(models.Model):

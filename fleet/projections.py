@@ -1,12 +1,12 @@
-"""From the log to the site, its clusters and its nodes."""
+"""From the log to the site, its clusters, its nodes and their faults."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from events.projector import Batch, Group
-from fleet import nodes
-from fleet.models import Cluster, Hold, Node, NodeSpell, Site
+from fleet import faults, nodes
+from fleet.models import Cluster, Fault, Hold, Node, NodeSpell, Site
 
 TYPES: Final = ("site.declared", "cluster.declared")
 
@@ -29,10 +29,11 @@ INSERT INTO fleet_cluster (name, scheduler, gpus)
 
 
 def apply(batch: Batch) -> None:
-    """The site as last declared, each touched cluster as last declared, each touched node from all its events."""
+    """The site and each touched cluster as last declared, each touched node and fault from all its events."""
     if batch.has(TYPES):
         _declared(batch)
     nodes.apply(batch)
+    faults.apply(batch)
 
 
 def _declared(batch: Batch) -> None:
@@ -41,4 +42,6 @@ def _declared(batch: Batch) -> None:
         batch.cursor.execute(sql.format(shard=batch.shard, end=batch.end, visible=batch.visible()))
 
 
-GROUP: Final = Group(name="fleet", layer=0, version=2, tables=(Site, Cluster, Node, NodeSpell, Hold), apply=apply)
+GROUP: Final = Group(
+    name="fleet", layer=0, version=3, tables=(Site, Cluster, Node, NodeSpell, Hold, Fault), apply=apply
+)

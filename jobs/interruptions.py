@@ -96,7 +96,9 @@ class Interruption:
 
 def interruptions(lived: Sequence[Lived]) -> list[Interruption]:
     """The interruptions of a run in order of their ends. lived: all its attempts."""
-    broken = sorted((one for one in lived if one.lost and one.end is not None), key=lambda one: (one.end, one.start))
+    broken = sorted(
+        (one for one in lived if one.lost and one.end is not None), key=lambda one: (one.end, one.start, one.attempt)
+    )
     resumed = _resumed(lived)
     return [Interruption(one, resumed.get(one.attempt)) for one in broken]
 
@@ -108,7 +110,7 @@ def _resumed(lived: Sequence[Lived]) -> dict[UUID, Lived]:
     else of the run was running (jobs side by side under one name do not go on for each other). No attempt goes on for
     two: of several that ended before it, it goes on for the one that ended last.
     """
-    ordered = sorted(lived, key=lambda one: (one.start, one.end is None, one.end or 0))
+    ordered = sorted(lived, key=lambda one: (one.start, one.end is None, one.end or 0, one.attempt))
     last_start = {one.job: one.start for one in ordered}
     waiting: list[Lived] = []
     running: list[Lived] = []
@@ -121,7 +123,7 @@ def _resumed(lived: Sequence[Lived]) -> dict[UUID, Lived]:
         own = [other for other in ended if other.job == one.job]
         others = [other for other in ended if may_follow and last_start[other.job] < (other.end or 0)]
         if choice := own or others:
-            before = max(choice, key=lambda other: (other.end or 0, other.start))
+            before = max(choice, key=lambda other: (other.end or 0, other.start, other.attempt))
             found[before.attempt] = one
             waiting.remove(before)
         begun.add(one.job)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from events.access import Scope
+from events.adapters.hostlist import expand
+from events.adapters.sacct_values import Bad
 from events.reports import Row
+from fleet.models import Fault
+from fleet.queries_faults import Ended, any_known, nearest
 from jobs.goodput import Part
 from jobs.interruptions import ENDING, STARTING, Interruption, Lived, Spent, interruptions, uncharged
 from jobs.models import Attempt, Checkpoint, Goodput, Run
@@ -23,7 +28,8 @@ _SECONDS: Final[Mapping[Part, str]] = {
 }  # fmt: skip
 """Where jobs_goodput holds the seconds of a part."""
 COLUMNS: Final = (
-    "attempt", "job_id", "number", "start", "end", "happened", "noticed", "state", "told", "told_why", "fault", "gpus",
+    "attempt", "job_id", "number", "start", "end", "happened", "noticed", "state", "told", "told_why", "fault",
+    "fault_title", "gpus",
     "last_step", *(f"{part}_seconds" for part in ENDING), "requeue_seconds",
     *(f"{part}_seconds" for part in STARTING), "stall_seconds", *(f"{part}_gpu_seconds" for part in ENDING),
     "requeue_gpu_seconds", *(f"{part}_gpu_seconds" for part in STARTING), "lost_gpu_seconds", "resumed_attempt",
@@ -36,13 +42,15 @@ _ADDED: Final = tuple(name for name in COLUMNS if name.endswith("_seconds"))
 @dataclass(frozen=True, slots=True)
 class RunInterruptions:
     """rows: see COLUMNS; told_why is the id of a text. total: sums of what is known. told: GPU-seconds of each part
-    in the run; uncharged: those that no interruption bears. count_untold: rows of which no program told."""
+    in the run; uncharged: those that no interruption bears. count_untold: rows of which no program told. knows_faults:
+    some source ever told of a fault, so that none beside a row means that none was seen."""
 
     rows: Sequence[Row]
     total: Row
     told: Mapping[Part, int]
     uncharged: Mapping[Part, int]
     count_untold: int
+    knows_faults: bool
 
 
 def of_run(run: Run) -> RunInterruptions | None:
@@ -54,11 +62,30 @@ def of_run(run: Run) -> RunInterruptions | None:
     steps = _restored_steps(run)
     lived = [_lived(row, told.get(row.id), restored=row.id in steps) for row in attempts.values()]
     found = interruptions(lived)
-    rows = [_row(one, attempts, told, steps) for one in found]
+    faults = _faults(attempts[one.broken.attempt] for one in found)
+    rows = [_row(one, attempts, told, steps) | _named(faults.get(one.broken.attempt)) for one in found]
     total = {name: sum(row[name] for row in rows if row[name] is not None) for name in _ADDED}
     whole = {part: sum(getattr(row, part) for row in told.values()) for part in PARTS}
     rest = {part: uncharged(lived, found, part) for part in PARTS}
-    return RunInterruptions(rows, total, whole, rest, sum(row["stall_seconds"] is None for row in rows))
+    return RunInterruptions(rows, total, whole, rest, sum(row["stall_seconds"] is None for row in rows),
+                            bool(faults) or any_known(Scope.everything()))  # fmt: skip
+
+
+def _faults(ended: Iterable[Attempt]) -> dict[UUID, Fault]:
+    """Attempt -> the fault on one of its nodes that may have ended it. Which nodes are broken is no secret."""
+    found = {row.id: Ended(row.cluster, _nodes(row.node_list), row.end) for row in ended if row.end is not None}
+    return nearest(Scope.everything(), found)
+
+
+def _nodes(text: str) -> frozenset[str]:
+    try:
+        return frozenset(expand(text))
+    except Bad:
+        return frozenset()
+
+
+def _named(fault: Fault | None) -> dict[str, Any]:
+    return {"fault": fault.id, "fault_title": fault.title} if fault else {}
 
 
 def _restored_steps(run: Run) -> dict[UUID, int]:
@@ -85,6 +112,7 @@ def _row(
         "attempt": broken.id, "job_id": broken.job_id, "number": broken.number, "start": broken.start,
         "end": broken.end, **_moments(broken, words), "state": broken.state,
         "told": words.stopped_kind if words else "", "told_why": words.stopped_why if words else "", "fault": None,
+        "fault_title": "",
         "gpus": broken.gpus if words is None else words.gpus, "last_step": words.last_step if words else None,
         "requeue_seconds": one.requeue_seconds, "requeue_gpu_seconds": None if resumed is None else 0,
         "stall_seconds": one.stall_seconds, "lost_gpu_seconds": one.lost_gpu_seconds,

@@ -1,4 +1,7 @@
-"""Faults, as one source or another sees them: sightings. What kind of fault it is, `fleet/catalogue.py` says."""
+"""Faults: as one source or another sees them (sightings), and what people say of them.
+
+What kind of fault a sighting is, `fleet/catalogue.py` says; what is one fault, `events/derive/faults.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,15 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from events.types.jobs import Name, Size, Word
-from events.types.registry import EventStruct, event
+from events.types.registry import TEXT, EventStruct, event
 
-__all__ = ["FaultSighted"]
+__all__ = ["ClosedAs", "FaultAcknowledged", "FaultClosed", "FaultOpened", "FaultSighted"]
 
 EpochMillis = Annotated[int, Meta(ge=0, le=253402300799999)]
+Note = Annotated[str, Meta(max_length=2000, extra={"mark": TEXT})]
+"""What people write may name people."""
+ClosedAs = Literal["repaired", "replaced", "cleared", "false_alarm", "duplicate"]
+"""Why a person closed a fault: mended in place, a part was replaced, it went away, it was none, it is another one."""
 
 
 def _place(one: EventStruct) -> str:
@@ -51,3 +58,55 @@ class FaultSighted(EventStruct, frozen=True):
         """When it began or ended."""
         field = "started_ms" if self.ended_ms is None else "ended_ms"
         return field, getattr(self, field) // 1000
+
+
+class _OfFault(EventStruct, frozen=True, kw_only=True):
+    """Which fault a person speaks of: its class in the catalogue, and where it is, as in FaultSighted."""
+
+    cluster: Name
+    kind: Word
+    node: Name | None = None
+    unit: Name | None = None
+    part: Word | None = None
+    gpu: Size | None = None
+
+    def __post_init__(self) -> None:
+        if (self.node is None) == (self.unit is None):
+            raise ValueError("a fault is of a node or of a unit: name one of them")
+
+
+@event("fault.opened", stream=_place)
+class FaultOpened(_OfFault, frozen=True, kw_only=True):
+    """A person says that something is broken, since an instant. It stays open until a person closes it."""
+
+    started_ms: EpochMillis
+    note: Note | None = None
+
+    def happened(self) -> tuple[str, int] | None:
+        """When it began."""
+        return "started_ms", self.started_ms // 1000
+
+
+@event("fault.acknowledged", stream=_place)
+class FaultAcknowledged(_OfFault, frozen=True, kw_only=True):
+    """A person looks after the fault that was open at an instant."""
+
+    at_ms: EpochMillis
+    note: Note | None = None
+
+    def happened(self) -> tuple[str, int] | None:
+        """When they said so."""
+        return "at_ms", self.at_ms // 1000
+
+
+@event("fault.closed", stream=_place)
+class FaultClosed(_OfFault, frozen=True, kw_only=True):
+    """A person closes the fault that was open at an instant, whatever its sources go on to say of it."""
+
+    at_ms: EpochMillis
+    closed_as: ClosedAs
+    note: Note | None = None
+
+    def happened(self) -> tuple[str, int] | None:
+        """When it was closed."""
+        return "at_ms", self.at_ms // 1000

@@ -65,6 +65,7 @@ def test_some_codes_by_hand(code: int, severity: str, action: str, replace: str)
     ("name", "found"),
     [("GpuTemperatureHigh", "thermal-throttle"), ("CoolantLeak", "leak"), ("CduPumpDown", "cdu-pump"),
      ("CoolantSupplyHot", "coolant-hot"), ("NodeTelemetryLost", "telemetry-lost"), ("TargetDown", "telemetry-lost"),
+     ("NodeDown", "node-down"),
      ("InfiniBandLinkDown", "ib-link-down"), ("InfinibandSymbolErrors", "ib-degraded"), ("NodeFanFailed", "fan"),
      ("NvmeMissing", "nvme"), ("LustreMountStale", "filesystem"), ("LeafSwitchDown", "fabric-switch"),
      ("PowerSupplyFailed", "psu"), ("NVSwitchSXid", "nvswitch"), ("GpuXid", "xid-other"), ("DashboardSlow", "unknown")],

@@ -16,6 +16,7 @@ from events import projector
 from events.access import Scope
 from events.deliveries import drain
 from events.models import Event
+from events.queries import as_of, head_position
 from events.types.clusters import ClusterDeclared
 from events.types.nodes import NodeDeclared, NodeListed, NodeRetired
 from fleet import actions
@@ -211,3 +212,35 @@ def test_rebuilt_nodes_are_the_live_ones(fake: Fake, tmp_path: Path) -> None:
     again = {name: rows for name, rows in read_models().items() if name.startswith("fleet_")}
     assert again == live
     assert len(live["fleet_node"]) == 8
+
+
+BROKEN = {
+    "gpus,node\n8,n1\n8\n4,n2\n": "2 accepted, 0 duplicate, 1 rejected (field_count 1)",
+    "node,gpus\nn1,8,9\n": "0 accepted, 0 duplicate, 1 rejected (field_count 1)",
+    "node,gpus,from_day\nn1,8,2026-02-30\nn1,8,2026-03-01\n": "1 accepted, 0 duplicate, 1 rejected (invalid 1)",
+    "node,gpus,from_day\nn1,8,0001-01-01\n": "0 accepted, 0 duplicate, 1 rejected (invalid 1)",
+    "node,gpus\nn1,999999999\n": "0 accepted, 0 duplicate, 1 rejected (invalid 1)",
+    f'node,rack\nn1,"{"x" * 200_000}"\n': "0 accepted, 0 duplicate, 1 rejected (field_count 1)",
+    "SwitchName=leaf1 Nodes=gpu[001-004\nSwitchName=leaf2 Nodes=t[1-99999999]\nSwitchName=leaf3 Nodes=n[1-2]\n":
+        "2 accepted, 0 duplicate, 2 rejected (bad_node_list 2)",
+    "NodeName|TimeStart|TimeEnd|StateRaw|Reason\nn1|1795000000|1795000600|1|a \u2028 b\nn2|1795000000\n":
+        "1 accepted, 0 duplicate, 1 rejected (field_count 1)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "said"), BROKEN.items())
+def test_broken_files_of_nodes_lose_only_what_is_broken(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell(place())
+    path = tmp_path / "file"
+    path.write_text(text)
+    assert _imported(capsys, path) == said
+    assert as_of().position == head_position()
+
+
+def test_a_head_that_names_a_column_twice_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "nodes.csv"
+    path.write_text("node,rack,rack\nn1,R1,R2\n")
+    with pytest.raises(CommandError, match="names rack twice"):
+        call_command("import_nodes", str(path), cluster="pod-a")
