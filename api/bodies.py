@@ -18,7 +18,7 @@ from api.errors import respond
 from api.permissions import lacking
 from api.tokens import Caller
 
-__all__ = ["MOST_MEMBERS", "Refuse", "admitted", "unpacked", "wake"]
+__all__ = ["MOST_MEMBERS", "Refuse", "admitted", "sent", "unpacked", "wake"]
 
 MOST_MEMBERS: Final = 100
 """Each member of a gzip body costs a copy of what follows it."""
@@ -43,23 +43,28 @@ def admitted(secret: str | None, scope: str, *, challenge: str = CHALLENGE) -> C
     return caller
 
 
-def unpacked(request: HttpRequest) -> bytes:
-    """The body, unzipped. Neither form may be larger than INGEST_MAX_BYTES."""
+def sent(request: HttpRequest) -> bytes:
+    """The body as sent. Raises Refuse (400, 413)."""
     most = int(settings.INGEST_MAX_BYTES)
     try:
         if int(request.META.get("CONTENT_LENGTH") or 0) > most:
             raise RequestDataTooBig
-        raw = request.body
+        return bytes(request.body)
     except (RequestDataTooBig, ValueError):
         raise Refuse(413, f"a body has at most {most} bytes; send less at a time") from None
     except UnreadablePostError:
         raise Refuse(400, "the body ended before its announced length", pointer="") from None
+
+
+def unpacked(request: HttpRequest) -> bytes:
+    """The body, unzipped. Neither form may be larger than INGEST_MAX_BYTES."""
+    raw = sent(request)
     encoding = request.META.get("HTTP_CONTENT_ENCODING", "").strip().lower()
     if encoding in ("", "identity"):
         return raw
     if encoding not in ("gzip", "x-gzip"):
         raise Refuse(415, f"content encoding {encoding} is not taken; expected gzip")
-    return _gunzip(raw, most)
+    return _gunzip(raw, int(settings.INGEST_MAX_BYTES))
 
 
 def _gunzip(raw: bytes, most: int) -> bytes:

@@ -22,7 +22,7 @@ from django.utils import timezone
 from api.models import Token
 from api.scopes import ADMIN, LOG_READ, SCOPES, granted
 
-__all__ = ["BadToken", "Caller", "check", "create", "forget", "revoke"]
+__all__ = ["BadToken", "Caller", "check", "create", "forget", "retired", "revoke"]
 
 CACHE_SECONDS: Final = 30
 USED_EVERY: Final = timedelta(minutes=1)
@@ -112,6 +112,11 @@ def check(secret: str) -> Caller | None:
     if known.expires_at is not None and known.expires_at <= timezone.now():
         return None
     return known.caller
+
+
+def retired(secret: str) -> bool:
+    """Whether this was a token once, and has expired or was revoked."""
+    return check(secret) is None and Token.objects.filter(sha256=_digest(secret)).exists()
 
 
 def forget() -> None:

@@ -240,3 +240,36 @@ class Tally(Shard):
 
     class Meta:
         db_table = "events_tally"
+
+
+class SampleSeries(Shard):
+    """One label set of a metric that somebody sends samples of. Seen: receipt, by our clock, within the hour."""
+
+    pk = models.CompositePrimaryKey("shard", "id")
+    id = models.UUIDField()
+    metric = models.TextField()
+    labels = models.JSONField()
+    source = models.TextField()
+    first_seen = models.DateTimeField()
+    last_seen = models.DateTimeField()
+
+    class Meta:
+        db_table = "events_sampleseries"
+        indexes = [Index(fields=["shard", "metric"], name="events_sampleseries_metric")]
+
+
+class Sample(Shard):
+    """One sample, for two days. t_ms: milliseconds since 1970 UTC; value null: the series ended (stale marker).
+
+    start_ms: since when a counter counts, null where its source does not tell. Partitioned by day (events.sampledays).
+    """
+
+    pk = models.CompositePrimaryKey("shard", "series", "t_ms")
+    series = models.UUIDField()
+    t_ms = models.BigIntegerField()
+    value = models.FloatField(null=True)
+    start_ms = models.BigIntegerField(null=True)
+
+    class Meta:
+        managed = False  # partitioned: made by SQL in migration 0004
+        db_table = "events_sample"

@@ -13,7 +13,7 @@ from celery import shared_task
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
 
-from events import deliveries, projector
+from events import deliveries, projector, sampledays
 from events.append import LogBusy
 from events.rebuild import rebuild
 
@@ -97,11 +97,12 @@ def _unlock(cursor: Any) -> None:
 
 @shared_task(name="events.tasks.upkeep")
 def upkeep() -> None:
-    """Partitions of deliveries for the days ahead; old done ones go; bodies of open rejections are kept."""
+    """Partitions of deliveries and samples for the days ahead; old ones go; bodies of open rejections are kept."""
     today = datetime.now(UTC).date()
     for ahead in range(4):
         ensure_partition(today + timedelta(days=ahead))
     forget_deliveries(datetime.now(UTC) - timedelta(days=KEEP_DAYS))
+    sampledays.keep_up(datetime.now(UTC))
 
 
 def ensure_partition(day: Any) -> None:

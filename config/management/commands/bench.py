@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-NAMES: Final = ("ingest", "single", "project", "import", "live", "report")
+NAMES: Final = ("ingest", "single", "project", "import", "live", "report", "telemetry")
 """The benchmarks, in the order of --all; each is `run(quick=...)` of the module bench.NAME."""
 MODULES: Final = {"import": "imports"}
 

@@ -86,6 +86,6 @@ def write_request(*series: tuple[dict[str, str], list[tuple[float, int]]]) -> by
         one = message.timeseries.add()
         for name, value in labels.items():
             one.labels.add(name=name, value=value)
-        for value, t_ms in samples:
-            one.samples.add(value=value, timestamp=t_ms)
+        for number, t_ms in samples:
+            one.samples.add(value=number, timestamp=t_ms)
     return squeezed(message.SerializeToString())
