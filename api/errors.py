@@ -10,6 +10,7 @@ import msgspec
 from django.core.exceptions import PermissionDenied
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions
 
 from events.access import Forbidden
@@ -83,6 +84,7 @@ def unforeseen(error: Exception, view: str) -> HttpResponse:
     return respond(500, "an error that nobody foresaw; it is in the server's log")
 
 
+@csrf_exempt
 def not_found(request: HttpRequest, **_: str) -> HttpResponse:
-    """404 for every address under /api/ that leads nowhere."""
+    """404 for every address under /api/ that leads nowhere, whatever the method: it changes nothing."""
     return respond(404, f"there is no {request.path}")

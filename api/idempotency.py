@@ -8,7 +8,9 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import exceptions
 from rest_framework.request import Request
 
-__all__ = ["HEADER", "key_of"]
+from jobs.actions import NotDone
+
+__all__ = ["HEADER", "errors_of", "key_of"]
 
 MOST: Final = 200
 HEADER: Final = OpenApiParameter(
@@ -19,7 +21,16 @@ HEADER: Final = OpenApiParameter(
 
 def key_of(request: Request) -> str:
     """The key a command came with, '' without one. Raises ValidationError."""
-    key: str = request.headers.get("Idempotency-Key", "").strip()
-    if len(key) > MOST or not (key.isascii() and (key.isprintable() or not key)):
+    told = request.headers.get("Idempotency-Key")
+    if told is None:
+        return ""
+    key: str = told.strip(" \t")
+    # An empty one is none either: the server hands over so what is not ASCII on the wire.
+    if not 1 <= len(key) <= MOST or not (key.isascii() and key.isprintable()):
         raise exceptions.ValidationError({"Idempotency-Key": f"expected 1 to {MOST} printable ASCII characters"})
     return key
+
+
+def errors_of(fault: NotDone) -> list[dict[str, str]]:
+    """The fields of a command that are wrong, as members of a problem."""
+    return [{"pointer": f"/{name}", "text": fault.text} for name in fault.fields]

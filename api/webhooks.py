@@ -1,4 +1,5 @@
-"""`POST /api/v1/ingest/slurm/...`: what Slurm and people around it post, kept as sent and translated afterwards.
+"""`POST /api/v1/ingest/slurm/...`, `alertmanager` and `redfish`: what Slurm, the people around it, Alertmanager and
+management controllers post, kept as sent and translated afterwards.
 
 A body is durable before the answer and worked on later, so an answer takes a millisecond and says nothing of the
 records. The token may come as Bearer, as the password of HTTP Basic (`http://any:TOKEN@host/...`) or as `?token=`:
@@ -7,7 +8,8 @@ jobcomp/elasticsearch can send no header. It is read and forgotten: neither the 
 jobcomp and hooks are answered 200 whatever their body says. jobcomp/elasticsearch posts a body again every 30 s
 until it is answered 200 or 201, for ever: a body that cannot be read would be sent again without end and be kept
 in slurmctld's state file. It is kept here instead, as a Rejection that a person sees. What was not kept (401, 413,
-503) is refused, so that Slurm keeps it until the token, the bound or the database is mended.
+503) is refused, so that Slurm keeps it until the token, the bound or the database is mended. Alertmanager and
+controllers are answered 200 likewise: Alertmanager drops what is answered 4xx for ever, and sends again after 5xx.
 """
 
 from __future__ import annotations
@@ -43,9 +45,13 @@ _SOURCES: Final = {
     "slurmctld-jobs": "slurmctld",
     "squeue-json": "slurmctld",
     "slurm-nodes": "slurmctld",
+    "alertmanager": "alertmanager",
+    "redfish": "redfish",
 }
 """Kind of a delivery -> first part of its source."""
-_PATH: Final = re.compile(r"^/api/v1/ingest/slurm/(?:(jobcomp)(?:/.*)?|(hook|sacct|rest)/?)$", re.DOTALL)
+_PATH: Final = re.compile(
+    r"^/api/v1/ingest/(?:slurm/(?:(jobcomp)(?:/.*)?|(hook|sacct|rest)/?)|(alertmanager|redfish)/?)$", re.DOTALL
+)
 _NAME: Final = re.compile(r"[^/\x00-\x1f\x7f]{1,160}\Z")
 _answer: Final = msgspec.json.Encoder()
 
@@ -81,7 +87,7 @@ _document: Final = msgspec.json.Decoder(_Document)
 
 @csrf_exempt
 def post_webhook(request: HttpRequest, door: str) -> HttpResponse:
-    """Keep one body. `door`: one of DOORS. 200 from jobcomp and hook, 202 from sacct and rest."""
+    """Keep one body. `door`: one of DOORS. 202 from sacct and rest, 200 from all others."""
     try:
         caller = admitted(_secret(request), EVENTS_WRITE)
         headers = _chosen(request)
@@ -109,14 +115,14 @@ def post_webhook(request: HttpRequest, door: str) -> HttpResponse:
     if door == "hook":
         bodies.ask()
     said = {"delivery": kept, "kind": found.kind}
-    status = 200 if door in ("jobcomp", "hook") else 202
+    status = 202 if door in ("sacct", "rest") else 200
     return HttpResponse(_answer.encode(said), status=status, content_type="application/json")
 
 
 def door_of(path: str) -> str | None:
     """The door that an address leads to; jobcomp takes any tail, since Slurm puts an index name behind its URL."""
     found = _PATH.match(path)
-    return (found[1] or found[2]) if found else None
+    return (found[1] or found[2] or found[3]) if found else None
 
 
 def _secret(request: HttpRequest) -> str | None:
@@ -132,12 +138,13 @@ def _media_type(request: HttpRequest) -> str:
 
 
 def _chosen(request: HttpRequest) -> dict[str, str]:
-    """The few headers that a delivery keeps. Raises Refuse for a cluster or a zone that can be none."""
+    """The few headers that a delivery keeps. Raises Refuse for a cluster, node or zone that can be none."""
     chosen = {}
-    if (cluster := request.GET.get("cluster", "")) != "":
-        if not _NAME.match(cluster):
-            raise Refuse(400, "cluster: a name of 1 to 160 characters without a slash", **_at("cluster"))
-        chosen["x-hallbook-cluster"] = cluster
+    for place in ("cluster", "node"):
+        if (name := request.GET.get(place, "")) != "":
+            if not _NAME.match(name):
+                raise Refuse(400, f"{place}: a name of 1 to 160 characters without a slash", **_at(place))
+            chosen[f"x-hallbook-{place}"] = name
     if (zone := request.GET.get("timezone", "")) != "":
         _check_zone(zone)
         chosen["x-hallbook-timezone"] = zone
@@ -208,11 +215,21 @@ def _rest(query: Mapping[str, str], _headers: Mapping[str, str], raw: bytes) -> 
     return _Found(kind or _shape(said), _first_cluster(said))
 
 
+def _alertmanager(_query: Mapping[str, str], _headers: Mapping[str, str], _raw: bytes) -> _Found:
+    return _Found("alertmanager", "")  # each alert names its cluster
+
+
+def _redfish(_query: Mapping[str, str], _headers: Mapping[str, str], _raw: bytes) -> _Found:
+    return _Found("redfish", "")  # the subscription's context does
+
+
 DOORS: Final[dict[str, Callable[[Mapping[str, str], Mapping[str, str], bytes], _Found]]] = {
     "jobcomp": _jobcomp,
     "hook": _hook,
     "sacct": _sacct,
     "rest": _rest,
+    "alertmanager": _alertmanager,
+    "redfish": _redfish,
 }
 """Door -> what a body is: its kind, and the cluster it names."""
 

@@ -144,6 +144,7 @@ CONTENT_SECURITY_POLICY = {
 
 INGEST_MAX_BYTES = env.number("HALLBOOK_INGEST_MAX_BYTES", 16 * 1024 * 1024)
 DATA_UPLOAD_MAX_MEMORY_SIZE = INGEST_MAX_BYTES
+FAULT_CATALOGUE = env.text("HALLBOOK_FAULT_CATALOGUE")
 PULL_MAX_BYTES = env.number("HALLBOOK_PULL_MAX_BYTES", 128 * 1024 * 1024)
 MAX_PENDING_DELIVERIES = env.number("HALLBOOK_MAX_PENDING_DELIVERIES", 200_000)
 
@@ -157,7 +158,9 @@ else:
     (HALLBOOK_HOME / "mail").mkdir(mode=0o700, exist_ok=True)
 EMAIL_TIMEOUT = 20
 _host = next((host for host in ALLOWED_HOSTS if host.strip("*.[")), "localhost").lstrip(".")
-_scheme, _port = "https" if HTTPS else "http", ":8000" if _host in ("localhost", "127.0.0.1") else ""
+_scheme = "https" if HTTPS else "http"
+# `manage.py serve` tells its web, worker and beat the port that it serves on.
+_port = f":{env.number('HALLBOOK_PORT', 8000)}" if _host in ("localhost", "127.0.0.1") else ""
 SITE_URL = env.address("HALLBOOK_URL", f"{_scheme}://{_host}{_port}")
 SITE_URL_GIVEN = bool(env.text("HALLBOOK_URL"))
 DEFAULT_FROM_EMAIL = env.text("HALLBOOK_MAIL_FROM", f"Hallbook <hallbook@{_host}>")

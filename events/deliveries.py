@@ -23,7 +23,18 @@ from django.db import DataError, connection, transaction
 from psycopg.types.json import Jsonb
 
 from events import tally
-from events.adapters import Draft, Refusal, cloudevents, jobcomp, sacct_delivery, slurm_hook, slurm_json, slurm_nodes
+from events.adapters import (
+    Draft,
+    Refusal,
+    alertmanager,
+    cloudevents,
+    jobcomp,
+    redfish,
+    sacct_delivery,
+    slurm_hook,
+    slurm_json,
+    slurm_nodes,
+)
 from events.intake import Refused, Result, Said, Voice, admit, now_us, sift
 from events.validate import refusal
 
@@ -42,6 +53,8 @@ ADAPTERS: Final[dict[str, Adapter]] = {
     "sacct-text": sacct_delivery.sacct_text,
     "slurm-nodes": slurm_nodes.slurm_nodes,
     "slurm-node-events": slurm_nodes.node_events,
+    "alertmanager": alertmanager.translate,
+    "redfish": redfish.translate,
 }
 
 logger = logging.getLogger(__name__)

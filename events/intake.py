@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from events.adapters import Draft, Refusal, cloudevents
-from events.append import Fact, LogBusy, fact
+from events.append import Claim, Fact, LogBusy, fact
 from events.append import append as append_facts
 from events.privacy import pseudonymise
 from events.types import REGISTRY, EventStruct
@@ -91,13 +91,16 @@ class Intake:
     delivery: uuid.UUID | None = None
     clock: Callable[[], int] = now_us
 
-    def take(self, items: Iterable[Draft | Refusal], *, atomic: bool = False) -> list[Result]:
+    def take(
+        self, items: Iterable[Draft | Refusal], *, atomic: bool = False, claims: Sequence[Claim] = ()
+    ) -> list[Result]:
         """Validate, pseudonymise and append one batch; one result per item, in order.
 
-        atomic: keep nothing when any item is refused or conflicts. Raises events.append.LogBusy.
+        atomic: keep nothing when any item is refused or conflicts. claims: taken with the batch, which is atomic then.
+        Raises events.append.LogBusy and, with claims, ClaimTaken.
         """
         kept, refused = sift(items, self.voice, self.clock())
-        return [result for _, result in admit(kept, refused, atomic=atomic)]
+        return [result for _, result in admit(kept, refused, atomic=atomic or bool(claims), claims=claims)]
 
     def reject(self, refusals: Sequence[Refusal]) -> list[Result]:
         """Keep refusals as Rejection rows, once for the same record of the same source."""
@@ -135,14 +138,17 @@ def _as_sent(item: Draft, found: Refusal) -> Refusal:
     return replace(whole, source=item.source)
 
 
-def admit(kept: Sequence[Said], refused: Sequence[Refused], *, atomic: bool = False) -> list[tuple[Voice, Result]]:
+def admit(
+    kept: Sequence[Said], refused: Sequence[Refused], *, atomic: bool = False, claims: Sequence[Claim] = ()
+) -> list[tuple[Voice, Result]]:
     """Append what was kept and record what was refused, in one transaction; results in order of index.
 
     Items may have different sources, actors and deliveries. atomic: append nothing when any item is refused
-    or conflicts; the refusals are recorded all the same. Raises events.append.LogBusy.
+    or conflicts; the refusals are recorded all the same. claims: taken with an atomic batch, or not at all. Raises
+    events.append.LogBusy and ClaimTaken.
     """
     if atomic:
-        return _all_or_nothing(kept, refused)
+        return _all_or_nothing(kept, refused, claims)
     with transaction.atomic():
         results, conflicts = _append(kept)
         if not (refused or conflicts):
@@ -151,22 +157,24 @@ def admit(kept: Sequence[Said], refused: Sequence[Refused], *, atomic: bool = Fa
     return sorted(results, key=lambda pair: pair[1].index)
 
 
-def _all_or_nothing(kept: Sequence[Said], refused: Sequence[Refused]) -> list[tuple[Voice, Result]]:
+def _all_or_nothing(
+    kept: Sequence[Said], refused: Sequence[Refused], claims: Sequence[Claim]
+) -> list[tuple[Voice, Result]]:
     wrong = list(refused)
     results: list[tuple[Voice, Result]] = []
     if not wrong:
         with transaction.atomic():
-            results, wrong = _append(kept)
+            results, wrong = _append(kept, claims)
             if wrong:
                 transaction.set_rollback(True)
     return sorted(record(wrong), key=lambda pair: pair[1].index) if wrong else results
 
 
-def _append(kept: Sequence[Said]) -> tuple[list[tuple[Voice, Result]], list[Refused]]:
+def _append(kept: Sequence[Said], claims: Sequence[Claim] = ()) -> tuple[list[tuple[Voice, Result]], list[Refused]]:
     results: list[tuple[Voice, Result]] = []
     conflicts: list[Refused] = []
     facts = _facts(kept)
-    for (voice, draft, _), item, outcome in zip(kept, facts, append_facts(facts), strict=True):
+    for (voice, draft, _), item, outcome in zip(kept, facts, append_facts(facts, claims=claims), strict=True):
         if outcome.status == "conflict":
             conflicts.append((voice, _conflict(draft.index, item, outcome.position)))
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo
@@ -103,7 +103,8 @@ class Definition:
     about: the question it answers, a sentence. measure: the additive column that rows are sorted by, the largest
     first, and that bars show; '' keeps the report's own order and draws nothing. parts: additive columns that are
     stacked in its place. attempts: which attempts its rows are made of: those that `ran`, `started` or `ended`
-    inside the window; '' where no list shows them. mend: what closes its gaps, a sentence.
+    inside the window; '' where no list shows them. mend: what closes its gaps, a sentence. note: what one has to know
+    to set its figures against those of another report, a sentence for people.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Definition:
     parts: tuple[str, ...] = ()
     attempts: Literal["", "ran", "started", "ended"] = ""
     mend: str = ""
+    note: str = ""
 
 
 _REPORTS: dict[str, Definition] = {}
@@ -142,7 +144,9 @@ def definition(name: str) -> Definition:
 
 def run(name: str, scope: Scope, params: Params) -> Report:
     """Compute a report for a caller. Raises BadParameter or events.access.Forbidden."""
-    return definition(name).compute(scope, params)
+    # One instant for all that runs: rows, total and what the answer stands on must not each have a now of their own.
+    cut = params.cut or datetime.now(UTC).replace(microsecond=0)
+    return definition(name).compute(scope, replace(params, cut=cut))
 
 
 def parse(

@@ -120,7 +120,7 @@ def _closings(batch: Batch, name: Name) -> list[tuple[int, str]]:
     batch.cursor.execute(
         f"""SELECT e.type, e.version, e.data::text, e.actor FROM events_event e
             WHERE e.shard = %s AND e.stream = %s AND e.type = ANY(%s) AND e.position <= %s AND {batch.visible()}
-            ORDER BY e.occurred_at, e.actor""",
+            ORDER BY e.position""",
         [batch.shard, "run/{}/{}".format(*name), list(CLOSING_TYPES), batch.end],
     )
     said: list[tuple[str, int, str]] = []

@@ -5,6 +5,7 @@ They are few: all are folded anew whenever one is added.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from events.copying import copying
@@ -12,7 +13,7 @@ from events.projector import Batch
 from events.types import REGISTRY
 from jobs.rows import YEAR_2000, Row
 
-__all__ = ["fold"]
+__all__ = ["fold", "replacements"]
 
 TYPE: Final = "scaling.recorded"
 COLUMNS: Final = ("position", "cluster", "model", "kind", "measured", "gpus", "milli_tokens_per_second", "step_us",
@@ -29,7 +30,7 @@ def fold(batch: Batch) -> None:
     if not batch.has((TYPE,)):
         return
     told = _told(batch)
-    later = _replaced(told)
+    later = replacements((position, data.cluster, data.replaces) for position, _, data in told)
     batch.cursor.execute("DELETE FROM jobs_scalingrecord")
     with copying(batch.cursor, "jobs_scalingrecord", COLUMNS, COLUMN_TYPES) as write:
         for one in told:
@@ -48,13 +49,23 @@ def _told(batch: Batch) -> list[Told]:
     return [(at, time, REGISTRY.load(TYPE, version, data)) for at, time, version, data in batch.cursor.fetchall()]
 
 
-def _replaced(told: list[Told]) -> dict[int, int]:
-    """Which record corrects which: position -> position of the first later one that says so."""
-    found: dict[int, int] = {}
-    for position, _, data in told:
-        if data.replaces is not None and data.replaces < position:
-            found.setdefault(data.replaces, position)
-    return found
+def replacements(told: Iterable[tuple[int, str, int | None]]) -> dict[int, int]:
+    """Which records do not count, and which one counts instead: by position.
+
+    told: position, cluster and the position that it replaces, of every record in the order of the log. Of several
+    that replace one position the first counts instead of it and of the others. A record replaces none of another
+    cluster and none that came later: naming one, it counts beside it.
+    """
+    clusters: dict[int, str] = {}
+    found: dict[tuple[str, int], int] = {}
+    for position, cluster, replaces in told:
+        clusters[position] = cluster
+        if replaces is None or replaces >= position or clusters.get(replaces, cluster) != cluster:
+            continue
+        first = found.setdefault((cluster, replaces), position)
+        if first != position:
+            found[cluster, position] = first
+    return {position: later for (cluster, position), later in found.items() if clusters.get(position) == cluster}
 
 
 def _row(told: Told, replaced_by: int | None) -> Row:

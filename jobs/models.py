@@ -53,7 +53,6 @@ class AccountPlace(models.Model):
         db_table = "jobs_accountplace"
 
 
-
 def called(name: str, generation: int) -> str:
     """What a named run is called: its name, with its number from the second run of that name on."""
     return f"{name} #{generation}" if generation > 1 else name

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 from statistics import median
@@ -22,26 +23,27 @@ from jobs.goodput import PARTS
 from jobs.models import Checkpoint, Goodput, Run
 from jobs.places import inside, with_project
 from jobs.report_goodput import HEADS, ettr, facts
+from jobs.told import LOSING
 
-__all__ = ["FAILURES", "HEADS", "PARTS", "PREEMPTED", "Advice", "Loss", "RunGoodput", "checkpoints", "goodput",
-           "of_run", "saves_of", "tails", "told_of"]  # fmt: skip
+__all__ = ["FAILURES", "HEADS", "PARTS", "Advice", "Loss", "RunGoodput", "checkpoints", "goodput", "of_run",
+           "saves_of", "tails", "told_of"]  # fmt: skip
 
 FAILURES: Final = ("NODE_FAIL", "BOOT_FAIL", "FAILED", "OUT_OF_MEMORY")
 """Ends of attempts that a program cannot foresee: failures of machines and programs.
 
-Their rate is one per node and time, so that it can be believed from few of them and carried to another size. A
-preemption is no failure: how often it comes is decided by the queue, not by the number of nodes. But it loses work all
-the same, so an interval between saves has to be weighed with both rates added: what a save is worth does not depend
-on what takes the nodes away.
+Their rate is one per node and time, so that it can be believed from few of them and carried to another size. Other
+ends are no failures: how often a run is preempted, stopped by its user or at its limit is not decided by the number of
+nodes. But where they lose work, an interval between saves has to be weighed with both rates added: what a save is
+worth does not depend on what takes the nodes away.
 """
-PREEMPTED: Final = "PREEMPTED"
-"""Counts where it lost work: a program that saves when it is told to go loses none. Untold, it is taken to have."""
 FEWEST_SAVES: Final = 2
+# An other end counts where work was rolled back: a program that saves when it is told to go loses none. Where its
+# program told nothing, its state decides, as in the table of interruptions.
 _RUN: Final = """
     SELECT count(*), coalesce(sum(x.held), 0), coalesce(sum(x.held) FILTER (WHERE NOT x.told), 0),
            coalesce(sum(x.nodes), 0), count(*) FILTER (WHERE x.state = ANY(%(failures)s) AND x.end_at IS NOT NULL),
-           count(*) FILTER (WHERE x.state = %(preempted)s AND x.end_at IS NOT NULL
-                                  AND x.rolled_back IS DISTINCT FROM 0),
+           coalesce(array_agg(x.state::text) FILTER (WHERE x.state <> ALL(%(failures)s) AND x.end_at IS NOT NULL
+                    AND CASE WHEN x.told THEN x.rolled_back > 0 ELSE x.state = ANY(%(losing)s) END), '{}'),
            coalesce(sum(x.gpu_seconds), 0), coalesce(sum(x.gpu_seconds) FILTER (WHERE NOT x.told), 0),
            coalesce(sum(x.wall), 0),
            (SELECT coalesce(extract(epoch FROM coalesce(%(end)s::timestamptz, %(cut)s)
@@ -84,20 +86,20 @@ class Advice:
     """How often a run should save, seconds throughout. refused: why none can be given; then the rest may be None.
 
     node_days, failures: what the rate was measured by. mttf: to a failure of the whole run, with the 90 % interval.
-    preemptions: those that lost work, in `ran` seconds of time; mttp: to one, None where there was none. mtti: to
-    either, which the interval is weighed with. young, daly: the intervals by both rules. saving: GPU-seconds that the
-    best interval would have saved, where it is not now's.
+    others: state -> ends that are no failures and lost work, in `ran` seconds of time; mtto: to one of them, None where
+    there was none. mtti: to a failure or one of them, which the interval is weighed with. young, daly: the intervals by
+    both rules. saving: GPU-seconds that the best interval would have saved, where it is not now's.
     """
 
     refused: str
     failures: int = 0
-    preemptions: int = 0
+    others: Mapping[str, int] = field(default_factory=dict)
     ran: int = 0
     node_days: float = 0.0
     mttf: float | None = None
     mttf_low: float | None = None
     mttf_high: float | None = None
-    mttp: float | None = None
+    mtto: float | None = None
     mtti: float | None = None
     blocking: float | None = None
     interval: float | None = None
@@ -181,13 +183,14 @@ def of_run(run: Run, cut: datetime) -> RunGoodput | None:
     tails(rows, cut)
     with connection.cursor() as cursor:
         cursor.execute(_RUN, {"run": run.id, "cut": cut, "end": run.end, "failures": list(FAILURES),
-                              "preempted": PREEMPTED})  # fmt: skip
-        count, _, untold, nodes, failures, preempted, ended, untold_ended, wall, since = map(int, cursor.fetchone())
+                              "losing": list(LOSING)})  # fmt: skip
+        count, _, untold, nodes, failures, others, *sums = cursor.fetchone()
     parts: dict[str, int] = {part: sum(getattr(row, part) for row in rows) for part in PARTS}
     told, productive = sum(row.allocated for row in rows), sum(row.productive_seconds for row in rows)
+    ended, untold_ended, wall, since = map(int, sums)
     ratio = ettr(productive, ended, untold_ended, since)
-    advice = _advised(run, rows, _Broken(failures, preempted, nodes, wall))
-    return RunGoodput(parts, told + untold, told, untold, count, rows, productive,
+    advice = _advised(run, rows, _Broken(failures, Counter(others), int(nodes), wall))
+    return RunGoodput(parts, told + int(untold), told, int(untold), count, rows, productive,
                       sum(row.rolled_back_seconds for row in rows), ratio, advice)  # fmt: skip
 
 
@@ -199,7 +202,7 @@ class _Broken:
     """How often a run was interrupted, and in how many node-seconds and seconds of time."""
 
     failures: int
-    preemptions: int
+    others: Counter[str]
     node_seconds: int
     seconds: int
 
@@ -209,13 +212,13 @@ class _Broken:
         return self.node_seconds / self.seconds
 
     @property
-    def mttp(self) -> float | None:
-        """Mean time to a preemption that loses work."""
-        return self.seconds / self.preemptions if self.preemptions else None
+    def mtto(self) -> float | None:
+        """Mean time to another end that loses work."""
+        return self.seconds / self.others.total() if self.others else None
 
     def mtti(self, mttf: float) -> float:
-        """Mean time to a failure or a preemption: both rates added."""
-        return 1 / (1 / mttf + self.preemptions / self.seconds)
+        """Mean time to a failure or another end that loses work: both rates added."""
+        return 1 / (1 / mttf + self.others.total() / self.seconds)
 
 
 def _advised(run: Run, rows: Sequence[Goodput], broken: _Broken) -> Advice:
@@ -246,8 +249,9 @@ def _weighed(
     mttf, low, high = (86_400 * rules.job_mttf(broken.nodes, value) for value in (rate.mean, rate.high, rate.low))
     mtti, interval = broken.mtti(mttf), median(intervals) if intervals else None
     band = rules.advise(blocking, mtti, restart, floor)
-    known = Advice("", rate.failures, broken.preemptions, broken.seconds, rate.node_days, mttf, low, high, broken.mttp,
-                   mtti, blocking, interval, restart=restart)  # fmt: skip
+    others = dict(sorted(broken.others.items(), key=lambda one: (-one[1], one[0])))
+    known = Advice("", rate.failures, others, broken.seconds, rate.node_days, mttf, low, high, broken.mtto, mtti,
+                   blocking, interval, restart=restart)  # fmt: skip
     try:
         rules.expected_ettr(1, 1 / mtti, restart, band.best, blocking)
     except rules.OutOfRange as error:

@@ -22,7 +22,7 @@ from jobs.places import UNMAPPED
 from jobs.queries import may_choose
 
 __all__ = ["ActiveRun", "Standing", "Waiting", "active_runs", "days_with_use", "last_days", "lost_attempts",
-           "open_runs", "standing", "unmapped_accounts", "use_span", "waiting"]  # fmt: skip
+           "standing", "unmapped_accounts", "use_span", "waiting"]  # fmt: skip
 
 _TODAY: Final = "(now() AT TIME ZONE %(zone)s)::date"
 # Project and path of a row `r` that has a cluster and an account, as they are today.
@@ -102,12 +102,6 @@ class Waiting:
     jobs: int
     since: datetime | None
     reason: str
-
-
-def open_runs(scope: Scope) -> int:
-    """How many runs have a job that waits or runs."""
-    [(number,)] = _read("SELECT count(*) FROM jobs_run r {place} WHERE r.end_at IS NULL AND {inside}", scope)
-    return int(number)
 
 
 def standing(scope: Scope) -> Standing:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Max, QuerySet
+from django.db.models import Max
 
 from events import queries as log
 from events.access import Scope
@@ -23,9 +23,10 @@ from fleet.queries import site
 from fleet.queries_nodes import stood
 from jobs import queries, waitsfor
 from jobs.filters import WAITING
-from jobs.models import Attempt, Job, Look, Wait
+from jobs.models import Attempt, Job, Look
+from jobs.queries_nodes import gpus_in_use
 from jobs.waiting import CAUSES
-from jobs.waiting_around import KEPT_AWAY, Around, Open
+from jobs.waiting_around import WITH_NODES, Around, Open
 from jobs.waiting_now import CauseSum, Others, Stretch, Total, Waited, Waiting, WaitingJob
 from jobs.waitsfor import Running
 
@@ -35,6 +36,7 @@ __all__ = [
     "Question",
     "last_look",
     "read_question",
+    "waiting_job",
     "waiting_jobs",
     "waits_of_job",
     "waits_of_run",
@@ -69,16 +71,38 @@ _WAITING: Final = f"""
         ORDER BY y.at DESC LIMIT 1) l ON true"""
 _RUNNING: Final = f"""
     SELECT r.job, j.job_id, r.cluster, r.partition, coalesce(p.project, 'unmapped/' || r.account), r.account, r.user_id,
-           r.qos, j.array_job_id, s.gpus, s.cpus, r.start_at + make_interval(secs => j.limit_seconds), {_PATH}
+           r.qos, j.array_job_id, s.gpus, s.cpus, r.start_at + make_interval(secs => j.limit_seconds),
+           r.node_list <> '', {_PATH}
     FROM jobs_segment s JOIN jobs_attempt r ON r.id = s.attempt JOIN jobs_job j ON j.id = r.job {_PLACE}
     WHERE s.end_at IS NULL"""
 
+# Stretches as they are stored, and of attempts that nobody looked at those that jobs.reports counts: before it was
+# eligible an attempt waited for a dependency, a hold or a time, by the meaning of the word; of the rest nobody knows.
+_STRETCHES: Final = """
+    SELECT w.job, w.number, w.seq, w.cause, w.reason, w.start_at, w.end_at, w.since_eligible, w.since_submit,
+           w.attempt IS NOT NULL AS begun
+    FROM jobs_wait w WHERE w.{key} = %(value)s AND w.start_at < %(cut)s
+    UNION ALL
+    SELECT a.job, a.number, c.seq, CASE WHEN c.start_at < a.eligible THEN 'dependency_or_hold' ELSE 'unknown' END, '',
+           c.start_at, c.end_at, coalesce(c.start_at >= a.eligible, false), coalesce(c.start_at >= a.submit, false),
+           true
+    FROM jobs_attempt a
+    CROSS JOIN LATERAL (
+        SELECT row_number() OVER w AS seq, p.at AS start_at, coalesce(lead(p.at) OVER w, a.start_at) AS end_at
+        FROM (SELECT DISTINCT y.at FROM (VALUES (a.submit), (a.eligible)) y (at) WHERE y.at < a.start_at) p
+        WINDOW w AS (ORDER BY p.at)) c
+    WHERE a.{key} = %(value)s AND a.start_at < %(cut)s
+      AND EXISTS (SELECT 1 FROM jobs_wait x WHERE x.{key} = %(value)s)
+      AND NOT EXISTS (SELECT 1 FROM jobs_wait x WHERE x.{key} = %(value)s AND x.attempt = a.id)"""
+_FIRST: Final = """
+    SELECT w.job, w.number, w.cause, w.reason, w.start_at, w.end_at, w.since_eligible, w.since_submit, w.begun
+    FROM ({stretches}) w ORDER BY w.start_at, w.job, w.number, w.seq LIMIT %(most)s"""
 _LASTED: Final = "floor(extract(epoch FROM least(w.end_at, %(cut)s) - w.start_at))"
 _SUMS: Final = f"""
     SELECT w.cause, count(*), sum({_LASTED})::bigint,
            coalesce(sum({_LASTED}) FILTER (WHERE w.since_eligible), 0)::bigint,
            coalesce(sum({_LASTED}) FILTER (WHERE w.since_submit), 0)::bigint
-    FROM jobs_wait w WHERE w.{{key}} = %(value)s AND w.start_at < %(cut)s GROUP BY 1"""
+    FROM ({{stretches}}) w GROUP BY 1"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +138,24 @@ def read_question(given: Mapping[str, str]) -> Question:
 
 def waiting_jobs(scope: Scope, asked: Question | None = None, cut: datetime | None = None) -> Waiting:
     """What waits at an instant (now) in scope, and for whom. Cost: all that waits and runs."""
-    cut, asked = cut or datetime.now(UTC), asked or Question()
+    return _waiting(scope, asked or Question(), cut or datetime.now(UTC))
+
+
+def waiting_job(scope: Scope, job: UUID, cut: datetime) -> WaitingJob | None:
+    """One job that waits, and what for; None where it does not, or where the caller may not see it. Cost: the same."""
+    return next(iter(_waiting(scope, Question(), cut, job).rows), None)
+
+
+def _waiting(scope: Scope, asked: Question, cut: datetime, only: UUID | None = None) -> Waiting:
     arguments = {"cut": cut, "zone": site().timezone, "states": list(WAITING)}
     open_jobs = [Open(*row) for row in _read(_WAITING, arguments)]
     running = [_running(row, scope) for row in _read(_RUNNING, arguments)]
     seen = [one for one in open_jobs if _inside(scope, one.path)]
     people = {asked.user, *log.ids_of_person(asked.user)} if asked.user else set()
-    wanted = [one for one in seen if _wanted(one, asked, people)]
-    nodes = stood(scope) if any(one.cause in KEPT_AWAY for one in wanted) else []
-    around = Around(cut, open_jobs, running, _named_by(scope, wanted), nodes)
+    wanted = [one for one in seen if only in (None, one.id) and _wanted(one, asked, people)]
+    nodes = stood(scope) if any(one.cause in WITH_NODES for one in wanted) else []
+    used = {node: use.count for node, use in gpus_in_use(scope, cut).items()} if nodes else {}
+    around = Around(cut, open_jobs, running, _named_by(scope, wanted), nodes, used)
     names = log.people({one.user for one in wanted})
     rows = _ordered([_row(one, around, names.get(one.user, one.user)) for one in wanted], asked.ordering)
     hidden = [one for one in open_jobs if not _inside(scope, one.path)]
@@ -134,27 +167,27 @@ def waiting_jobs(scope: Scope, asked: Question | None = None, cut: datetime | No
 def waits_of_job(scope: Scope, job: UUID, cut: datetime, most: int) -> Waited:
     """Why a job waited until an instant; empty where the caller may not see it. most: stretches told one by one."""
     visible = queries.jobs(scope).filter(id=job).exists()
-    return _waited(Wait.objects.filter(job=job), "job", job, cut, most) if visible else Waited((), ())
+    return _waited("job", job, cut, most) if visible else Waited((), ())
 
 
 def waits_of_run(scope: Scope, run: UUID, cut: datetime, most: int) -> Waited:
     """The same of all jobs of a run."""
     visible = queries.runs(scope).filter(id=run).exists()
-    return _waited(Wait.objects.filter(run=run), "run", run, cut, most) if visible else Waited((), ())
+    return _waited("run", run, cut, most) if visible else Waited((), ())
 
 
-def _waited(rows: QuerySet[Wait], key: str, value: UUID, cut: datetime, most: int) -> Waited:
-    found = rows.filter(start__lt=cut).order_by("start", "job", "number", "seq")[:most]
-    sums = [CauseSum(*row) for row in _read(_SUMS.format(key=key), {"value": value, "cut": cut})]
-    return Waited([_stretch(row, cut) for row in found], sums)
+def _waited(key: str, value: UUID, cut: datetime, most: int) -> Waited:
+    stretches = _STRETCHES.format(key=key)
+    given = {"value": value, "cut": cut, "most": most}
+    found = [_stretch(cut, *row) for row in _read(_FIRST.format(stretches=stretches), given)]
+    return Waited(found, [CauseSum(*row) for row in _read(_SUMS.format(stretches=stretches), given)])
 
 
-def _stretch(row: Wait, cut: datetime) -> Stretch:
-    open_ = row.end is None or row.end > cut
-    return Stretch(
-        row.job, row.number, row.cause, row.reason, row.start, cut if row.end is None or open_ else row.end, open_,
-        row.since_eligible, row.since_submit,
-    )  # fmt: skip
+def _stretch(
+    cut: datetime, job: UUID, number: int, cause: str, reason: str, start: datetime, end: datetime | None, *marks: bool
+) -> Stretch:
+    until = cut if end is None else min(end, cut)
+    return Stretch(job, number, cause, reason, start, until, end is None or end > cut, *marks)
 
 
 def last_look(scope: Scope, job: Job) -> Look | None:

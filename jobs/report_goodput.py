@@ -35,8 +35,8 @@ SUMMED: Final = (
     Column("rolled_back_seconds", "Rolled back", "seconds", "s"),
 )
 """Additive: not instrumented and instrumented are the allocated ones; the ten parts are the instrumented ones."""
-GOODPUT: Final = Column("goodput", "Goodput", "number")
-ETTR: Final = Column("ettr", "ETTR", "number")
+GOODPUT: Final = Column("goodput", "Goodput", "number", "ratio")
+ETTR: Final = Column("ettr", "ETTR", "number", "ratio")
 STACKED: Final = tuple(f"{part}_gpu_seconds" for part in PARTS)
 """Columns that add up to the instrumented GPU-seconds."""
 _HIDDEN: Final = tuple(Column(name, "", "integer") for name in ("run_productive", "run_held", "run_untold", "run_wall"))
@@ -71,8 +71,8 @@ def finish(report: Report) -> Report:
 
 
 def _with_ratios(row: Row, *, by_run: bool) -> Row:
-    figures = [row[column.name] for column in _HIDDEN]
-    out = {name: value for name, value in row.items() if name not in {column.name for column in _HIDDEN}}
+    out = dict(row)
+    figures = [out.pop(column.name) for column in _HIDDEN]
     told = row["instrumented_gpu_seconds"]
     out["goodput"] = round(row["productive_gpu_seconds"] / told, 6) if told else None
     if by_run:

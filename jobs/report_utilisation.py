@@ -35,7 +35,7 @@ COLUMNS: Final = (
 )
 BUSY: Final = "no data, since no source tells how busy GPUs are"
 OF_THE_HALL: Final = (
-    "what is installed and available is of the whole hall: it is told without a project, by cluster and by time"
+    "what is installed and available is of the whole hall: it is told in the total, by cluster and by time only"
 )
 Key = tuple[Any, ...]
 
@@ -53,11 +53,12 @@ class Room:
 
 
 def room(scope: Scope, params: Params) -> Room:
-    """What was installed and available. Known where the nodes of a cluster are known for the whole of a bucket."""
+    """What was installed and available. Known where the nodes of a cluster are known for the whole of a bucket.
+
+    It is of the whole hall for every caller and every project: the map of the fleet shows it to everybody. What is
+    allocated is of the scope and of the project, so that its shares say how much of the hall that part held.
+    """
     found = Room()
-    if scope.projects is not None or params.project:
-        found.gaps.append(OF_THE_HALL)
-        return found
     since = queries_nodes.known_since(scope)
     whole = [(params.start, min(params.end, params.cut_at))]
     late = {name: at for name, at in since.items() if at is None or at > params.start}

@@ -224,10 +224,13 @@ def declare() -> None:
     register(Definition(
         "usage", "Use by project, user and time", (*USAGE_DIMENSIONS, *BUCKETS), ("project",), usage,
         about="Who held how many GPU-, node- and CPU-hours, and when?", measure="gpu_seconds", attempts="ran",
+        note="Attempts count for the part of them that lies inside these days.",
     ))  # fmt: skip
     register(Definition(
         "waits", "Waiting before start", (*WAIT_DIMENSIONS, *BUCKETS), ("project",), waits,
         about="How long did jobs wait before they started?", measure="wait_seconds", attempts="started",
+        note="By cause an attempt stands in the row of each cause that it waited for: attempts do not add up, and the "
+        "longest of the total, which is of whole waits, can be longer than that of any cause.",
     ))  # fmt: skip
     groups = (*FAIRSHARE_GROUPS, *BUCKETS)
     register(Definition(
@@ -240,16 +243,23 @@ def declare() -> None:
         "goodput", "Where the allocated GPU-time went", parted, ("project",), goodput,
         about="How much of the allocated GPU-time did training use, and what was the rest spent on?",
         measure="allocated_gpu_seconds", parts=report_goodput.STACKED, attempts="ended",
+        note="An attempt counts whole where it ends, a running one where these figures end: allocated differs from "
+        "the use of the same days, which is cut at their edges.",
     ))  # fmt: skip
     causes = (report_waste.CAUSE, *report_waste.GROUPS, *BUCKETS)
     register(Definition(
         "waste", "GPU-time held in vain", causes, ("project",), waste,
         about="Which GPU-hours were held in vain, by whom, and why?", measure="gpu_seconds", attempts="ended",
         mend="hallbook_run.py in a training program tells what it loses.",
+        note="Counted are attempts that ended in these days, each whole: allocated differs from the use of the same "
+        "days, which is cut at their edges and holds running attempts too.",
     ))  # fmt: skip
     whole = (*DIMENSIONS, *BUCKETS)
     register(Definition(
         "utilisation", "How much of the GPUs was used", whole, ("project",), utilisation,
         about="How much of the GPUs was allocated, and how much of that was productive?",
         measure="allocated_gpu_seconds", attempts="ran",
+        note="Installed and available are of the whole hall, also where only some projects are seen or asked for: "
+        "allocated is then their part of it. Allocated is cut at the edges of these days, as use is; instrumented and "
+        "productive are of attempts that count whole where they end.",
     ))  # fmt: skip

@@ -14,6 +14,8 @@ SPACE: Final = uuid.UUID("6f0f4e8e-6f0e-5f0b-9d53-5a5a3c1d9e10")
 """Namespace of the uuid5 keys of jobs and attempts."""
 YEAR_2000: Final = 946_684_800
 """The server counts the microseconds of an instant from here (epoch seconds)."""
+MOST: Final = 2**63 - 1
+"""What a sum is cut to: absurd sizes must not stop the books."""
 _TEXT_OID: Final = 25
 _INT4_OID: Final = 23
 
@@ -71,7 +73,8 @@ def run_row(stream: str, cluster: str, job: Job) -> Row:
         job_key(stream, job.seq), "", 1, False, cluster, job.account or "", job.user or "", instant(job.submit),
         instant(first.start if first else None), instant(job.over), job.state, 1, len(job.attempts),
         max((segment.gpus or 0 for one in job.attempts for segment in one.segments), default=0),
-        sum(held_seconds(one, "gpus") for one in ended), sum(held_seconds(one, "nodes") for one in ended),
+        min(MOST, sum(held_seconds(one, "gpus") for one in ended)),
+        min(MOST, sum(held_seconds(one, "nodes") for one in ended)),
         job.last_position,
     )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
@@ -31,6 +32,10 @@ __all__ = ["Around", "Open"]
 MOST: Final = 5
 """Running jobs that are named one by one where a limit is used up."""
 KEPT_AWAY: Final = ("nodes_held", "reserved")
+"""Causes for which nodes are named."""
+ROOM: Final = ("full", "fragmented")
+"""Causes for which who holds the partition is told."""
+WITH_NODES: Final = (*KEPT_AWAY, *ROOM, "own_share")
 """Causes for which nodes are looked up."""
 MOST_ENDS: Final = 50
 """Ends of limits that are told of a partition."""
@@ -87,9 +92,11 @@ class Around:
     def __init__(
         self, cut: datetime, waiting: Sequence[Open], running: Sequence[Running],
         named: Mapping[tuple[str, str], tuple[UUID, str]], nodes: Sequence[Standing] = (),
+        used: Mapping[tuple[str, str], int] = MappingProxyType({}),
     ) -> None:  # fmt: skip
+        """used: GPUs in use of a node, by cluster and name."""
         self.cut, self._waiting, self._all, self._named = cut, waiting, running, named
-        self._nodes = nodes
+        self._nodes, self._used = nodes, used
         self._rooms: dict[tuple[str, str, Unit], Partition] = {}
 
     def waits_for(self, one: Open) -> For:
@@ -104,7 +111,8 @@ class Around:
             case "full" | "fragmented":
                 room = self._room(one)
                 ends = waitsfor.frees(self._in(one), room.unit, self.cut)
-                return Full(room.unit, room.held, room.holders, waitsfor.enough_at(ends, one.asked))
+                enough = waitsfor.enough_at(ends, one.asked, room.free or 0, self.cut)
+                return Full(room.unit, room.held, room.free, room.holders, enough)
             case cause if cause in KEPT_AWAY:
                 return self._kept_away(one)
         return Unknown(looked=one.looked_at is not None)
@@ -112,18 +120,30 @@ class Around:
     def partitions(self, wanted: Collection[Open]) -> list[Partition]:
         """Those for room in which one of these waits, in order of their names."""
         found = {(room.cluster, room.name, room.unit): room for one in wanted
-                 if one.cause in ("full", "fragmented") and (room := self._room(one))}  # fmt: skip
+                 if one.cause in ROOM and (room := self._room(one))}  # fmt: skip
         return [found[key] for key in sorted(found)]
 
     def _kept_away(self, one: Open) -> Nodes:
         """Nodes that its scheduler names, else those of its partitions that take no work."""
-        wanted = set(one.partition.split(","))
-        mine = [node for node in self._nodes if node.cluster == one.cluster and wanted & set(node.partitions)]
+        mine = self._nodes_of(one)
         states = {node.name: node.state for node in self._nodes if node.cluster == one.cluster}
         named = waitsfor.unavailable(one.reason)
         if named:
             return Nodes([HeldNode(name, states.get(name, "")) for name in named], len(mine))
         return Nodes([HeldNode(node.name, node.state) for node in mine if node.state != "in_service"], len(mine))
+
+    def _nodes_of(self, one: Open) -> list[Standing]:
+        wanted = set(one.partition.split(","))
+        return [node for node in self._nodes if node.cluster == one.cluster and wanted & set(node.partitions)]
+
+    def _free(self, one: Open) -> int | None:
+        """GPUs of its partitions that nothing holds, on nodes in service; None where that cannot be known."""
+        nodes = self._nodes_of(one)
+        serving = [node for node in nodes if node.state == "in_service"]
+        if one.unit != "gpus" or not nodes or any(node.gpus is None for node in serving):
+            return None
+        free = sum(max(0, (node.gpus or 0) - self._used.get((node.cluster, node.name), 0)) for node in serving)
+        return max(0, free - sum(other.gpus for other in self._in(one) if not other.placed))
 
     def _held(self, one: Open) -> HeldBack | Depends:
         by = waitsfor.held_by(one.reason)
@@ -153,7 +173,7 @@ class Around:
         mine = one.expected
         before = [other for other in beside if mine and other.expected and other.expected < mine]
         return OwnShare(mine is not None, len(before), sum(other.gpus or 0 for other in before), len(beside),
-                        sum(other.gpus or 0 for other in beside))  # fmt: skip
+                        sum(other.gpus or 0 for other in beside), self._room(one).free)  # fmt: skip
 
     def _in(self, one: Open) -> list[Running]:
         return [other for other in self._all if other.cluster == one.cluster
@@ -165,7 +185,8 @@ class Around:
             held = self._in(one)
             ends = waitsfor.frees(held, one.unit, self.cut)
             self._rooms[key] = Partition(
-                *key, sum(waitsfor.amount(other, one.unit) for other in held), waitsfor.holders(held, one.unit),
+                *key, sum(waitsfor.amount(other, one.unit) for other in held), self._free(one),
+                waitsfor.holders(held, one.unit),
                 ends[:MOST_ENDS], max(0, len(ends) - MOST_ENDS),
                 sum(waitsfor.amount(other, one.unit) for other in held if other.ends is None),
             )  # fmt: skip

@@ -70,7 +70,7 @@ class OwnShare:
     """Others come first. before: those of its partition that its scheduler expects to start earlier.
 
     told: whether there is an estimate for this job; without one nobody tells its place. beside: all others that wait
-    for the partition.
+    for the partition. free: GPUs of the partition that are free now, None where its nodes are not known.
     """
 
     told: bool
@@ -78,15 +78,21 @@ class OwnShare:
     gpus_before: int
     jobs_beside: int
     gpus_beside: int
+    free: int | None
     kind: Literal["share"] = "share"
 
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """There is no room in its partition. held: so much runs there; enough_at: when limits give back what it asks."""
+    """There is no room in its partition. held: so much runs there; free: as of Partition.
+
+    enough_at: from when on as much as it asks for is free at the latest, if nobody else takes it: now where that is
+    free already (then not where it needs it, or kept for others), else when limits have given back what is missing.
+    """
 
     unit: Unit
     held: int
+    free: int | None
     holders: Sequence[Holder]
     enough_at: datetime | None
     kind: Literal["full"] = "full"
@@ -183,12 +189,17 @@ class Others:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition for room in which somebody waits. ends: the first MOST_ENDS; more: how many there are after them."""
+    """A partition for room in which somebody waits. ends: the first MOST_ENDS; more: how many there are after them.
+
+    free: GPUs of its nodes in service that nothing holds, whichever partition it runs in; None where its nodes are not
+    known, and for CPUs.
+    """
 
     cluster: str
     name: str
     unit: Unit
     held: int
+    free: int | None
     holders: Sequence[Holder]
     ends: Sequence[Free]
     more: int
@@ -208,7 +219,10 @@ class Waiting:
 
 
 class Stretch(NamedTuple):
-    """A stretch of waiting of the number-th attempt of a job, until an instant. open: it goes on after that."""
+    """A stretch of waiting of the number-th attempt of a job, until an instant. open: it goes on after that.
+
+    begun: the attempt started; without that it is a wait that goes on, or that ended with the job.
+    """
 
     job: UUID
     number: int
@@ -219,6 +233,7 @@ class Stretch(NamedTuple):
     open: bool
     since_eligible: bool
     since_submit: bool
+    begun: bool
 
     @property
     def seconds(self) -> int:

@@ -33,7 +33,10 @@ _HELD: Final[dict[str, Held]] = {
 
 
 class Running(NamedTuple):
-    """What runs now. project: None where the caller may not see it; ends: by its limit, None where it has none."""
+    """What runs now. project: None where the caller may not see it; ends: by its limit, None where it has none.
+
+    placed: its source tells on which nodes.
+    """
 
     job: UUID
     job_id: str
@@ -47,6 +50,7 @@ class Running(NamedTuple):
     gpus: int
     cpus: int
     ends: datetime | None
+    placed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """At `at` a limit ends and `amount` is given back, `total` with all before it."""
+    """At `at` a limit ends and `amount` is given back, `total` with all that is given back before it."""
 
     at: datetime
     project: str | None
@@ -170,9 +174,14 @@ def frees(running: Iterable[Running], unit: Unit, cut: datetime) -> list[Free]:
     return found
 
 
-def enough_at(found: Sequence[Free], asked: int | None) -> datetime | None:
-    """By when as much as is asked for is given back, if nobody else takes it; None where limits do not tell."""
-    return next((one.at for one in found if asked is not None and one.total >= asked), None)
+def enough_at(found: Sequence[Free], asked: int | None, free: int, cut: datetime) -> datetime | None:
+    """By when as much as is asked for is free, if nobody else takes it: what is `free` at `cut` and what is given back.
+
+    None where limits do not tell.
+    """
+    if asked is None or asked <= free:
+        return None if asked is None else cut
+    return next((one.at for one in found if free + one.total >= asked), None)
 
 
 def unavailable(reason: str) -> list[str]:

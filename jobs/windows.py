@@ -166,8 +166,9 @@ class Grouping:
         def shown(row: tuple[Any, ...]) -> tuple[Any, ...]:
             return tuple(known.get(value, value) for known, value in zip(names, row[: self.width], strict=True))
 
-        ordered = sorted(rows, key=lambda row: (shown(row), row[: self.width] if RUN in self.keys else ()))
-        return [self._keys(row, shown(row)) for row in ordered], ordered
+        by_run = RUN in self.keys
+        ordered = sorted(((shown(row), row) for row in rows), key=lambda one: (one[0], one[1][: self.width] * by_run))
+        return [self._keys(row, values) for values, row in ordered], [row for _, row in ordered]
 
     @staticmethod
     def _names(at: int, key: str, rows: Sequence[tuple[Any, ...]]) -> Mapping[Any, str]:

@@ -23,7 +23,7 @@ from events.rebuild import compare
 
 def test_an_unknown_name_is_told_with_the_known_ones() -> None:
     with pytest.raises(
-        CommandError, match="no benchmark fast; there are ingest, single, project, import, live, report"
+        CommandError, match="no benchmark fast; there are ingest, single, project, import, live, report, telemetry"
     ) as told:
         call_command("bench", "fast")
     assert told.value.returncode == 2
@@ -113,7 +113,7 @@ def test_the_length_of_an_answer_is_known_once_its_head_is_here() -> None:
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("name", ["ingest", "single", "project", "import", "live", "report"])
+@pytest.mark.parametrize("name", ["ingest", "single", "project", "import", "live", "report", "telemetry"])
 def test_a_quick_run_gives_positive_ratios(name: str, django_db_setup: None, django_db_blocker: Any) -> None:
     out = io.StringIO()
     with django_db_blocker.unblock():

@@ -250,7 +250,7 @@ def _read(scope: Scope, there: Shelf, asked: Asked, cut: datetime, position: int
     return Book(
         scope, asked, there, cut, AsOf(position, cut) if position is not None else groups.as_of, groups,
         over_time=run("usage", bucket) if asked.group == "run" else run("usage", bucket, asked.group),
-        waits=run("waits", group),
+        waits=run("waits", "branch" if tree else group),
         costs=run("costs", "branch" if tree else group) if money else None,
         before=run("usage", days=asked.days.before).total,
         whole=run("usage", project="").total if everybody else None,

@@ -21,6 +21,8 @@ SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
 NAME_WIDTH: Final = 150
 ROW_HEIGHT, AXIS_HEIGHT = 22, 44
 """Pixels: names beside bars across, one such bar with the gap below it, and the axis below all of them."""
+SVG_PADDING: Final = {"left": 4, "right": 4, "top": 0, "bottom": 0}
+"""Pixels at the sides of a drawn chart: whoever shows it sets its words a little wider than they were measured."""
 Spec = dict[str, Any]
 
 
@@ -172,7 +174,8 @@ def svg(spec: Spec, *, mode: Literal["light", "dark"] = "light", width: int = 70
     if fonts is not None:
         _register(fonts)
     fixed = {**spec, "width": width} if spec.get("width") == "container" else spec
-    return str(vl_convert.vegalite_to_svg(fixed, config=theme()[mode], allowed_base_urls=[]))
+    config = theme()[mode] | {"padding": SVG_PADDING}
+    return str(vl_convert.vegalite_to_svg(fixed, config=config, allowed_base_urls=[]))
 
 
 @cache

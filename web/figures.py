@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -30,8 +31,8 @@ def hours(seconds: int) -> str:
 
 
 def key_hours(seconds: int) -> str:
-    """Seconds as hours for a key figure: whole hours, cut, from a thousand on; one decimal below."""
-    return thousands(seconds // 3600) if seconds >= 3_600_000 else hours(seconds)
+    """Seconds as hours for a key figure: whole hours, halves up, from a thousand on; one decimal below."""
+    return thousands((seconds + 1800) // 3600) if seconds >= 3_600_000 else hours(seconds)
 
 
 def percent(part: int, whole: int) -> str:
@@ -58,8 +59,9 @@ def money(amount: str) -> str:
 
 
 def whole_money(amount: str) -> str:
-    """Whole units of an amount, cut, not rounded."""
-    return _whole(amount.partition(".")[0])
+    """Whole units of an amount, halves away from zero: for a key figure with the exact amount beside it."""
+    rounded = int(Decimal(amount).quantize(Decimal(1), ROUND_HALF_UP))
+    return thousands(rounded)
 
 
 def _whole(digits: str) -> str:

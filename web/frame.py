@@ -13,8 +13,9 @@ from events import queries as log
 from events.access import Scope
 from events.reports import AsOf
 from fleet.queries import Site
+from fleet.queries_faults import open_count
 from jobs.queries import scope_of
-from jobs.queries_now import open_runs
+from jobs.queries_now import standing
 from web import figures, theme
 
 __all__ = ["Section", "as_of_words", "frame"]
@@ -22,23 +23,28 @@ __all__ = ["Section", "as_of_words", "frame"]
 SECTIONS: Final = (
     ("home", "Home", False, False), ("projects", "Projects", False, False), ("runs", "Runs", False, False),
     ("jobs", "Jobs", False, False), ("waiting", "Waiting", False, False), ("fairshare", "Fair share", False, False),
-    ("fleet", "Fleet", False, False),
+    ("fleet", "Fleet", False, False), ("faults", "Faults", False, False),
     ("scaling", "Scaling", False, False), ("reports", "Reports", False, False),
     ("log", "Event log", True, True), ("sources", "Sources", False, True),
     ("rejections", "Rejections", False, True), ("mail", "Mail", True, False), ("api-docs", "API docs", False, False),
 )  # fmt: skip
 """Name of an address, the word that leads there, whether a gap stands before it, whether it is the raw log's."""
 
+COUNTED: Final = {"runs": "runs that hold something now", "faults": "faults that are open",
+                  "rejections": "records refused and open"}  # fmt: skip
+"""What the number beside a word counts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """An entry of the menu. count: how many of it want attention, '' for none."""
+    """An entry of the menu. count: how many of it there are now, '' for none; meaning: what is counted."""
 
     text: str
     href: str
     current: bool
     gap: bool
     count: str
+    meaning: str
 
 
 def frame(request: HttpRequest, here: str, as_of: AsOf | None, site: Site, *, known: bool = False) -> dict[str, Any]:
@@ -62,15 +68,17 @@ def frame(request: HttpRequest, here: str, as_of: AsOf | None, site: Site, *, kn
 
 
 def _sections(scope: Scope, here: str) -> list[Section]:
-    counts = {"runs": open_runs(scope)}
+    counts = {"runs": standing(scope).runs}
     if scope.fleetwide:
+        counts["faults"] = open_count(scope)
         counts["rejections"] = log.rejections(scope).filter(state="open").count()
     found = []
     for name, word, gap, raw in SECTIONS:
         if raw and not scope.fleetwide:
             continue
         number = counts.get(name, 0)
-        found.append(Section(word, reverse(name), name == here, gap, figures.thousands(number) if number else ""))
+        shown = figures.thousands(number) if number else ""
+        found.append(Section(word, reverse(name), name == here, gap, shown, COUNTED.get(name, "") if number else ""))
     return found
 
 

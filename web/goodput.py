@@ -13,7 +13,7 @@ from jobs import queries_goodput, queries_interruptions, queries_scaling
 from jobs.queries_goodput import HEADS, PARTS, Advice, RunGoodput
 from jobs.queries_interruptions import RunInterruptions
 from jobs.queries_scaling import RunSpeed
-from web import figures, history
+from web import figures, history, states
 from web.tables import Bar, Cell, Head, Table, absent, count, label, number
 from web.timeline import Bar as Stretch
 from web.timeline import Timeline
@@ -181,7 +181,7 @@ def _sentence(advice: Advice) -> str:
     band = advice.band
     seen = f"{history.counted(advice.failures, 'failure')} in {advice.node_days:,.1f} node-days and one in 200 believed"
     often = f"one in {_as_hours(advice.mttf)} for this run (90 % interval {_as_hours(advice.mttf_low)} to"
-    both = _preempted(advice)
+    both = _others(advice)
     good = f"Intervals from {_as_minutes(band.low)} to {_as_minutes(band.high)} are as good as the best,"
     rules = f"Young gives {_as_minutes(advice.young)}, Daly {_as_minutes(advice.daly)}."
     decides = ", and decides" if band.limited else ""
@@ -193,14 +193,14 @@ def _sentence(advice: Advice) -> str:
     return " ".join(said).strip()
 
 
-def _preempted(advice: Advice) -> str:
-    """Preemptions are no failures, but lose work all the same: the interval is weighed with both."""
-    if not advice.preemptions:
+def _others(advice: Advice) -> str:
+    """Other ends are no failures, but lose work all the same: the interval is weighed with both."""
+    if not advice.others:
         return ""
-    lost = (
-        f"{history.counted(advice.preemptions, 'preemption')} that lost work in {advice.ran / 3600:,.0f} h of running"
-    )
-    return f" {lost}: one in {_as_hours(advice.mttp)}. Together one in {_as_hours(advice.mtti)}, which is weighed here."
+    number = sum(advice.others.values())
+    states_ = ", ".join(f"{figures.thousands(many)} {states.of(name).word}" for name, many in advice.others.items())
+    lost = f"{history.counted(number, 'other end')} that lost work ({states_}) in {_as_hours(advice.ran)} of running"
+    return f" {lost}: one in {_as_hours(advice.mtto)}. Together one in {_as_hours(advice.mtti)}, which is weighed here."
 
 
 def _verdict(advice: Advice, interval: float) -> str:

@@ -147,7 +147,8 @@ def _tools(hall: Hall) -> list[Link]:
 
 
 def _figures(hall: Hall) -> list[Figure]:
-    return [_allocated(hall), _running(hall), _waiting(hall), *_used(hall), wait_figure(hall.waits, _range(hall, 6))]
+    waits = wait_figure(hall.waits, _range(hall, 6), "Wait, median, 7 days")
+    return [_allocated(hall), _running(hall), _waiting(hall), *_used(hall), waits]
 
 
 def _allocated(hall: Hall) -> Figure:

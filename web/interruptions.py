@@ -56,8 +56,10 @@ def _caption(found: RunInterruptions) -> str:
     first = sum(found.uncharged[part] for part in ("partial_gang_wait", "init_restore"))
     said = (
         "Ends of attempts with lost work. Each lost second is charged to the end that opened it, once; a wait without "
-        f"nodes costs no GPU-hours. Other starts, {figures.hours(first)} GPU-h, belong to none. Faults: no data."
+        f"nodes costs no GPU-hours. Other starts, {figures.hours(first)} GPU-h, belong to none."
     )
+    if not found.knows_faults:
+        said += " Faults: no data."
     if found.count_untold:
         said += f" Of {figures.thousands(found.count_untold)} no program told, so what they lost is not in the sums."
     return said
@@ -68,13 +70,19 @@ def _row(row: Row, zone: ZoneInfo, texts: Mapping[str, str]) -> list[Cell]:
     shown = states.of(row["state"])
     said = KINDS.get(row["told"], "")
     why = texts.get(row["told_why"], "")
-    note = "; ".join(part for part in (f"its program {said}" if said else "", why[:120]) if part)
+    fault = f"fault {row['fault_title']}" if row["fault"] else ""
+    note = "; ".join(part for part in (fault, f"its program {said}" if said else "", why[:120]) if part)
     return [
         Cell(figures.moment(at, zone), "w", iso=at.isoformat(timespec="seconds"),
              href=f"{reverse('attempt', args=[row['attempt']])}"),
-        Cell(shown.word, "says", state=shown.css, note=note),
+        Cell(shown.word, "says", state=shown.css, note=note, href=_fault(row)),
         *_costs(row),
     ]  # fmt: skip
+
+
+def _fault(row: Row) -> str:
+    """Address of the fault that may have ended it."""
+    return reverse("fault", args=[row["fault"]]) if row["fault"] else ""
 
 
 def _costs(row: Row) -> Sequence[Cell]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
@@ -23,6 +23,7 @@ from jobs.filters import WAITING
 from jobs.queries import scope_of
 from jobs.queries_life import Life, life
 from jobs.queries_runs import Totals
+from jobs.waiting_now import OwnShare
 from web import columns, figures, history, lanes, states, timeline, told, waitparts
 from web.bundle import bundle_url
 from web.columns import address
@@ -33,6 +34,7 @@ from web.lists import Seen
 from web.state import one_state
 from web.tables import Cell, Head, Link, Table, label, number
 from web.usagefigs import Figure
+from web.waittables import fair_share
 
 __all__ = ["page"]
 
@@ -114,7 +116,9 @@ def _page(found: Found) -> dict[str, Any]:
         context["stretches"] = _stretches(found)
     waiting = _waiting(found)
     if totals.attempts or waiting:
-        what = f"Timeline of job {name}: {counted(totals.attempts, 'attempt')}, figures in the table Attempts"
+        what = f"Timeline of job {name}: " + (
+            f"{counted(totals.attempts, 'attempt')}, figures in the table Attempts" if totals.attempts else "it waits"
+        )
         line = lanes.timeline(
             found.attempts, found.segments, {job.id: name}, found.seen.site.zone, found.seen.cut, what, waiting
         )
@@ -172,24 +176,42 @@ def _how(found: Found) -> str:
 
 def _figures(found: Found) -> list[Figure]:
     job, totals = found.job, found.totals
-    first = found.attempts[0] if found.attempts else None
     suspended = f"{figures.duration(totals.suspended_seconds)} suspended" if totals.suspended_seconds else ""
+    if not totals.attempts:
+        return _before(found)
     elapsed = Figure("Elapsed", *_parts(totals.wall_seconds), suspended, "#attempts" if totals.attempts else "")
-    attempts = Figure("Attempts", figures.thousands(totals.attempts), "", _latest(found), "#attempts" if first else "")
-    wait = history.wait_figure(
-        (first.eligible if first else job.eligible) or job.submit, first.start if first else job.end, found.seen
-    )
+    last = f"the last one: {states.of(found.attempts[-1].state).word}"
+    attempts = Figure("Attempts", figures.thousands(totals.attempts), "", last, "#attempts")
+    first = found.attempts[0]
+    wait = history.wait_figure(first.eligible or job.submit, first.start, found.seen)
     return [*history.held_figures(totals), elapsed, attempts, wait]
+
+
+def _before(found: Found) -> list[Figure]:
+    """Of a job that never started: what it asked for, how long it waited, and when it is expected to start."""
+    job = found.job
+    size = Figure("GPUs asked for", figures.NO_DATA, "", "nobody tells", css="nodata")
+    if job.asked_gpus is not None:
+        nodes = f"on {counted(job.asked_nodes, 'node')}" if job.asked_nodes else ""
+        size = Figure("GPUs asked for", figures.thousands(job.asked_gpus), "", nodes)
+    wait = history.wait_figure(job.eligible or job.submit, job.end, found.seen)
+    return [size, replace(wait, name="Wait"), *_expected(found)]
+
+
+def _expected(found: Found) -> list[Figure]:
+    if not found.waits:
+        return []
+    at = found.whys.look.expected if found.whys.look is not None else None
+    if at is None:
+        return [Figure("Start expected", figures.NO_DATA, "", "its scheduler gives no estimate", css="nodata")]
+    local = at.astimezone(found.seen.site.zone)
+    return [Figure("Start expected", f"{local:%H:%M}", "", figures.day(local.date()))]
 
 
 def _parts(seconds: int) -> tuple[str, str]:
     text = figures.duration(seconds)
     value, _, unit = text.partition(" ")
     return (value, unit) if " " not in unit else (text, "")
-
-
-def _latest(found: Found) -> str:
-    return f"the last one: {states.of(found.attempts[-1].state).word}" if found.attempts else "it never started"
 
 
 def _facts(found: Found) -> list[tuple[str, str, str]]:
@@ -206,11 +228,20 @@ def _facts(found: Found) -> list[tuple[str, str, str]]:
         ("Name", seen.text(job.name), ""),
         ("Comment", seen.text(job.comment), ""),
         *asked(job),
+        *_fair_share(found),
         ("Time limit", figures.duration(job.limit_seconds) if job.limit_seconds else "", ""),
         ("Submitted", figures.moment(job.submit, seen.site.zone) if job.submit else "", ""),
         ("Could start", figures.moment(job.eligible, seen.site.zone) if job.eligible else "", ""),
     ]
     return [fact for fact in facts if fact[1]]
+
+
+def _fair_share(found: Found) -> list[tuple[str, str, str]]:
+    """Where one reads why others come first."""
+    now = found.whys.now
+    if now is None or not isinstance(now.waits_for, OwnShare) or not found.whys.shares:
+        return []
+    return [("Others come first", f"fair share of {now.project}", fair_share(now))]
 
 
 def _ids(found: Found) -> list[tuple[str, str]]:

@@ -59,7 +59,8 @@ def mail(request: HttpRequest) -> HttpResponse:
     granted = granted_projects(user)
     context = {
         **frame(request, "mail", as_of(now), here),
-        "address": user.email, "offers": [_offer(user, kind, here, now, bool(granted)) for kind in KINDS.values()],
+        "address": user.email,
+        "offers": [_offer(user, kind, here, now, leads=bool(granted)) for kind in KINDS.values()],
         "granted": bool(granted), "week": mailweek.week_before(now, here).text if granted else "",
         "to_files": settings.MAIL_SERVER is None, "url": settings.SITE_URL, "url_given": settings.SITE_URL_GIVEN,
         "admin": scope.fleetwide,
@@ -71,19 +72,27 @@ def mail(request: HttpRequest) -> HttpResponse:
     return render(request, "web/mail.html", context)
 
 
-def _offer(user: Any, kind: Kind, here: Site, now: datetime, leads: bool) -> Offer:
+def _offer(user: Any, kind: Kind, here: Site, now: datetime, *, leads: bool) -> Offer:
     choice = mailkinds.choice_of(user, kind)
     if kind.leads and not leads:
         return Offer(kind, choice, "No project is granted to you, so there is nothing to tell.", False)
     since = f"since {when(choice.since, here.zone, now)}" if choice.since else "as usual"
     if not choice.wanted or kind is not WEEKLY:
         return Offer(kind, choice, since, True)
-    following = mailplan.due_at(now, here)
-    if following <= now:
-        following = mailplan.due_at(now + 7 * DAY, here)
-    local = following.astimezone(here.zone)
+    at = mailplan.due_at(now, here)
+    local = (at if at > now else mailplan.due_at(now + 7 * DAY, here)).astimezone(here.zone)
     text = f"{since}; the next one on {local:%A}, {figures.day(local.date())}, {figures.clock(local)} {local:%Z}"
-    return Offer(kind, choice, text, True)
+    return Offer(kind, choice, text + _not_this_week(user, choice, at, here, now), True)
+
+
+def _not_this_week(user: Any, choice: Choice, at: datetime, here: Site, now: datetime) -> str:
+    """Why the mail that was due this Monday is not sent to this person; '' where it is, or where it is not due yet."""
+    late = mailplan.too_late(user, choice, at)
+    if late is None or at > now:
+        return ""
+    what = "your login was made" if late == user.date_joined else "you switched it on"
+    monday = at.astimezone(here.zone)
+    return f". That of {monday:%A}, {figures.day(monday.date())}, was due before {what} ({when(late, here.zone, now)})"
 
 
 @login_required

@@ -28,7 +28,7 @@ from web import columns, figures, states
 from web.frame import as_of_words
 from web.jobs import job_name
 from web.mailkinds import RECEIPT, wanting
-from web.mailparts import WASTE_WORDS, Part, at
+from web.mailparts import Part, at, headed
 from web.mailtext import one_line
 from web.models import MailSent
 from web.state import one_state
@@ -199,7 +199,7 @@ def _cost(cost: RunCost | None) -> list[Part]:
 
 def _lost(vain: InVain) -> list[Part]:
     return [
-        Part(WASTE_WORDS[cause], f"{figures.hours(seconds)} GPU-h")
+        Part(headed(cause), f"{figures.hours(seconds)} GPU-h")
         for cause, seconds in sorted(vain.causes.items(), key=lambda one: -one[1])
     ]
 

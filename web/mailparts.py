@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,10 +15,10 @@ from events import reports
 from events.access import Scope
 from events.reports import Report, Row
 from jobs import queries_fairshare as shares
-from jobs.queries_waste import HEADS
 from jobs.standing import NoFairshare
 from web import figures, ranges
 from web.book import Book
+from web.causes import cause_text
 from web.history import counted
 from web.mailtext import one_line
 from web.ranges import DAY
@@ -26,18 +26,10 @@ from web.sharetables import level
 from web.tables import Link
 from web.usagefigs import costs_gaps
 
-__all__ = ["Part", "at", "causes", "figures_of", "links", "report", "standing", "unknown", "waste", "wasting"]
+__all__ = ["Part", "at", "causes", "figures_of", "headed", "links", "report", "standing", "unknown", "waste", "wasting"]
 
 MOST_RUNS: Final = 3
 MOST_ACCOUNTS: Final = 6
-WASTE_WORDS: Final[dict[str, str]] = {str(cause): word for cause, word in HEADS.items()}
-WAIT_WORDS: Final[dict[str, str]] = {
-    "dependency_or_hold": "Another job, a time or a hold", "own_limit": "A limit of its own",
-    "own_share": "Others came first", "full": "No room", "fragmented": "Room, but in pieces",
-    "nodes_held": "Nodes that took no work",
-    "reserved": "Nodes kept for others", "unknown": "Not known",
-}  # fmt: skip
-"""Why jobs wait (jobs.waiting), as the mail writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +115,7 @@ def causes(found: Book) -> list[Part]:
     whole = sum(row["wait_seconds"] for row in rows)
     ordered = sorted((row for row in rows if row["wait_seconds"]), key=lambda row: (-row["wait_seconds"], row["cause"]))
     return [
-        Part(WAIT_WORDS.get(str(row["cause"]), str(row["cause"])), figures.hours(row["wait_seconds"]),
+        Part(headed(row["cause"]), figures.hours(row["wait_seconds"]),
              share=figures.percent(row["wait_seconds"], whole), css="none" if row["cause"] == "unknown" else "")
         for row in ordered
     ]  # fmt: skip
@@ -136,26 +128,39 @@ def waste(wasted: Report) -> list[Part]:
         sums[row["cause"]] += row["gpu_seconds"]
     whole = sum(sums.values())
     return [
-        Part(WASTE_WORDS.get(cause, cause), figures.hours(seconds), share=figures.percent(seconds, whole))
+        Part(headed(cause), figures.hours(seconds), share=figures.percent(seconds, whole))
         for cause, seconds in sorted(sums.items(), key=lambda one: (-one[1], one[0]))
     ]
 
 
+def headed(cause: str) -> str:
+    """A cause as the name of a row."""
+    text = cause_text(cause)
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def wasting(wasted: Report) -> list[Part]:
-    """The runs that held the most in vain, and by what."""
-    sums: dict[str, int] = defaultdict(int)
-    names, causes = {}, defaultdict(list)
+    """The runs that held the most in vain, of whom, and by what."""
+    names: dict[str, str] = {}
+    sums: Counter[str] = Counter()
+    users: dict[str, Counter[str]] = defaultdict(Counter)
+    causes: dict[str, Counter[str]] = defaultdict(Counter)
     for row in wasted.rows:
-        key = str(row["run_id"])
-        sums[key] += row["gpu_seconds"]
+        key, seconds = str(row["run_id"]), row["gpu_seconds"]
         names[key] = row["run"]
-        causes[key].append((-row["gpu_seconds"], WASTE_WORDS[row["cause"]].lower()))
+        sums[key] += seconds
+        users[key][one_line(row["user"])] += seconds
+        causes[key][cause_text(row["cause"])] += seconds
     largest = sorted(sums, key=lambda key: (-sums[key], names[key]))[:MOST_RUNS]
     return [
-        Part(one_line(names[key]), figures.hours(sums[key]), ", ".join(word for _, word in sorted(causes[key])),
+        Part(one_line(names[key]), figures.hours(sums[key]), f"{_most_first(users[key])}: {_most_first(causes[key])}",
              href=at(reverse("run", args=[key])))
         for key in largest
     ]  # fmt: skip
+
+
+def _most_first(sums: Counter[str]) -> str:
+    return ", ".join(sorted(sums, key=lambda name: (-sums[name], name)))
 
 
 def standing(scope: Scope, found: Book) -> list[Part]:
@@ -199,7 +204,7 @@ def _gap(gap: Row) -> str:
     name = str(gap["cause"])
     held = f" ({figures.hours(gap['gpu_seconds'])} GPU-h)" if gap.get("gpu_seconds") else ""
     number = f"{counted(gap['attempts'], 'attempt')}{held} " if gap.get("attempts") else ""
-    return f"Held in vain, {WASTE_WORDS.get(name, name).lower()}: {number}{one_line(str(gap['reason']), 300)}."
+    return f"Held in vain, {cause_text(name)}: {number}{one_line(str(gap['reason']), 300)}."
 
 
 def _silent(found: Book) -> list[str]:

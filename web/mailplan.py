@@ -11,12 +11,12 @@ from django.contrib.auth import get_user_model
 from fleet.queries import Site, site
 from jobs.queries_over import people_with_grants
 from web import mailkinds, mailout
-from web.mailkinds import WEEKLY
+from web.mailkinds import WEEKLY, Choice
 from web.mailweek import week_before, week_name
 from web.models import MailSent
 from web.ranges import DAY
 
-__all__ = ["LATEST", "due_at", "leads", "note_weekly"]
+__all__ = ["LATEST", "due_at", "leads", "note_weekly", "too_late"]
 
 LATEST: Final = timedelta(hours=24)
 """So long after its hour a week is still noted: when Hallbook stood still on Monday morning."""
@@ -50,4 +50,10 @@ def note_weekly(now: datetime) -> int:
 def _wants(user: Any, at: datetime) -> bool:
     """Whether the person was there and wanted it when the hour came: who comes later begins with the next week."""
     choice = mailkinds.choice_of(user, WEEKLY)
-    return choice.wanted and (choice.since is None or choice.since <= at) and user.date_joined <= at
+    return choice.wanted and too_late(user, choice, at) is None
+
+
+def too_late(user: Any, choice: Choice, at: datetime) -> datetime | None:
+    """When the person came or chose, where that was after the hour; None where it was in time."""
+    late: datetime = max(user.date_joined, choice.since or user.date_joined)
+    return late if late > at else None

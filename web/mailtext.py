@@ -17,10 +17,11 @@ _KEPT: Final = "\u202f"
 def one_line(text: str, most: int = MOST) -> str:
     """The text in one line: breaks and control characters are blanks, what changes direction or is unseen is gone.
 
-    So a job's name can neither add a header or a line to a mail nor turn its text around.
+    So a job's name can neither add a header or a line to a mail nor turn its text around. What would begin an encoded
+    word (RFC 2047) is parted: readers of mail decode one in a subject, line breaks in it too.
     """
     found = "".join(_shown(character) for character in text)
-    line = " ".join(part for part in found.split(" ") if part)
+    line = " ".join(part for part in found.split(" ") if part).replace("=?", "= ?")
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 

@@ -174,7 +174,7 @@ def _section(scope: Scope, found: Book) -> Section:
     view, main, project = found.asked, found.main, found.asked.project
     branch = found.shelf.project
     title = branch.title if branch is not None and branch.title != branch.name else ""
-    wasted = mailparts.report(found, "waste", "cause", "run")
+    wasted = mailparts.report(found, "waste", "cause", "run", "user")
     standing = mailparts.standing(scope, found)
     change, more = _change(found.total[main], found.before[main], view.days)
     return Section(

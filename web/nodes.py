@@ -16,7 +16,7 @@ from fleet.filters import NodeFilter
 from fleet.queries import clusters, site
 from jobs.queries import scope_of
 from jobs.queries_nodes import Running, running_on
-from web import figures, lists
+from web import faults, figures, lists
 from web.columns import span
 from web.frame import frame
 from web.lists import Column, Empty, Field, List, Seen, View
@@ -139,8 +139,9 @@ def one(request: HttpRequest, cluster: str, name: str) -> HttpResponse:
         people = log.people([node.reason_by, *(hold.by for hold in held)])
         texts = log.texts([node.reason, *(hold.reason for hold in held)])
         seen = Seen(scope, place, cut, people, texts)
-        context = frame(request, "fleet", as_of, place)
-    return render(request, "web/node.html", {**context, **_page(node, seen, spells, held, work), "live": True})
+        broken = faults.of_node(scope, node.cluster, node.name, seen)
+        context = frame(request, "fleet", as_of, place) | {"faults": broken, "live": True}
+    return render(request, "web/node.html", {**context, **_page(node, seen, spells, held, work)})
 
 
 def _page(

@@ -68,7 +68,7 @@ def _branch_rows(book: Book) -> list[Row]:
         into["users"] += bool(row["attempts"])
         for name in SUMS:
             into[name] += row[name]
-    waits = {row["project"]: row["wait_seconds_p50"] for row in book.waits.rows}
+    waits = {row["branch"]: row["wait_seconds_p50"] for row in book.waits.rows}
     costs = {row["branch"]: row["amount"]["amount"] for row in book.costs.rows} if book.costs else {}
     return [
         {"branch": branch, **sums[branch.code], "wait": waits.get(branch.code),

@@ -47,6 +47,11 @@ CODES: Final = {
     "identity_missing": "job id is missing", "cluster_missing": "cluster is missing",
     "timezone_missing": "time zone is missing", "time_missing_in_zone": "an hour that clocks skip",
     "field_count": "too many or too few fields", "unknown_hook": "hook unknown",
+    "metric_missing": "no name of a metric", "label_bad": "a label cannot be", "label_twice": "a label twice",
+    "too_many_labels": "too many labels", "value_missing": "a value is missing", "too_late": "came too late",
+    "temporality_missing": "sum of what is not told", "other_value": "another value is kept",
+    "bad_data": "cannot be stored", "unsupported": "protocol not known", "too_many": "too many at once",
+    "too_large": "too large",
     "not_replayable": "cannot be taken again from here", "settled": "settled already", "missing": "gone",
 }  # fmt: skip
 NEXT: Final = {

@@ -9,18 +9,21 @@ from typing import Any, Final, Literal
 
 from events.reports import Column
 from web import figures
+from web.causes import cause_text
 from web.tables import Cell, absent
 from web.usagetables import group_name
 
 __all__ = ["drawn_unit", "form_of", "head", "is_key", "key_text", "label_of", "measured", "raw", "scaled", "sort_key",
            "time_text"]  # fmt: skip
 
-Form = Literal["label", "time", "money", "hours", "duration", "kwh", "integer", "number"]
+Form = Literal["label", "time", "money", "hours", "duration", "kwh", "share", "integer", "number"]
 JOULES_PER_KWH: Final = 3_600_000
 UNMAPPED: Final = "unmapped/"
 SCALES: Final = {"hours": 3600, "kwh": JOULES_PER_KWH}
-HYPHEN: Final = "-\u2060"
-"""No line breaks behind it, so that a unit stays whole in a narrow head."""
+WHOLES: Final = {"ppm": 1_000_000, "ratio": 1}
+"""What a whole is in the units in which reports tell shares; people read all of them in per cent."""
+HYPHEN: Final = "\u2011"
+"""No line breaks behind it, so that a unit stays whole in a narrow head; the face of documents has it."""
 DASH: Final = "—"
 NAMELESS: Final = {"user": "not named", "run": "not named"}
 """What stands for an empty name; a dash elsewhere, where nothing has to have one."""
@@ -36,17 +39,19 @@ def form_of(column: Column) -> Form:
         return "hours" if column.name.endswith("_seconds") else "duration"
     if column.unit == "J":
         return "kwh"
+    if column.unit in WHOLES:
+        return "share"
     return "integer" if column.kind == "integer" else "number"
 
 
 def drawn_unit(column: Column, currency: str) -> str:
-    """The unit in which a column is shown: `GPU-h`, `h`, `kWh`, `EUR`; '' without one."""
+    """The unit in which a column is shown: `GPU-h`, `h`, `kWh`, `%`, `EUR`; '' without one."""
     form = form_of(column)
     if form == "money":
         return currency
     if form == "hours":
         return f"{column.unit[:-1]}h" if column.unit.endswith("-s") else "h"
-    return {"kwh": "kWh", "duration": ""}.get(form, column.unit)
+    return {"kwh": "kWh", "duration": "", "share": "%"}.get(form, column.unit)
 
 
 def head(column: Column, currency: str) -> str:
@@ -70,23 +75,40 @@ def measured(column: Column, value: Any) -> Cell:
         return _cell(figures.money(value["amount"]), f"{value['amount']} {value['currency']}", value["amount"])
     if value is None:
         return Cell("—", "n nodata", title=column.none) if column.none else absent()
-    form = form_of(column)
-    if form in WRITTEN:
-        unit = {"duration": "s", "kwh": "J"}.get(form, column.unit or "s")
-        exact = figures.thousands(value) if isinstance(value, int) else str(value)
-        return _cell(_signed(WRITTEN[form], value), f"{exact} {unit}", value)
+    if form_of(column) == "share" or form_of(column) in WRITTEN:
+        return _rounded(column, value)
     if isinstance(value, float):
         return _cell(f"{value:,.3f}".replace(",", figures.THIN).replace("-", figures.MINUS), repr(value), value)
     return _cell(figures.thousands(value), "", value) if isinstance(value, int) else Cell(str(value), "n")
+
+
+def _rounded(column: Column, value: float) -> Cell:
+    """A number that people read in a larger unit than that of files: it stands behind it, exact."""
+    form = form_of(column)
+    if form == "share":
+        return _cell(_percent(column, Decimal(str(value))), _told_as(column, value), value)
+    unit = {"duration": "s", "kwh": "J"}.get(form, column.unit or "s")
+    exact = figures.thousands(value) if isinstance(value, int) else str(value)
+    return _cell(_signed(WRITTEN[form], value), f"{exact} {unit}", value)
 
 
 def _cell(text: str, title: str, value: Any) -> Cell:
     return Cell(text, "n zero" if not Decimal(str(value)) else "n", title=title)
 
 
+def _percent(column: Column, value: Decimal) -> str:
+    """A share as per cent with two decimals, halves up."""
+    return figures.percent(int(value * 1_000_000 / WHOLES[column.unit]), 1_000_000)
+
+
+def _told_as(column: Column, value: float) -> str:
+    """A share as files and programs get it: '968 750 ppm', '0.96875'."""
+    return f"{figures.thousands(int(value))} ppm" if column.unit == "ppm" else repr(value)
+
+
 def _signed(write: Callable[[int], str], value: float) -> str:
-    """Written by its size, cut to whole units; a minus before what is negative."""
-    return f"{figures.MINUS if value < 0 else ''}{write(abs(int(value)))}"
+    """Written by its size, in whole units, halves up; a minus before what is negative."""
+    return f"{figures.MINUS if value < 0 else ''}{write(int(abs(value) + 0.5))}"
 
 
 def _kwh(joules: int) -> str:
@@ -102,17 +124,22 @@ def raw(value: Any) -> Decimal | None:
     """A value as a number, exact, in the report's own unit; None where it is not known."""
     if isinstance(value, Mapping):
         value = value["amount"]
-    return None if value is None else Decimal(str(value))
+    return None if value is None else Decimal(value if isinstance(value, int) else str(value))
 
 
 def scaled(column: Column, value: Decimal) -> float:
     """A number of `raw` in the unit of `drawn_unit`, as charts draw it."""
-    return round(float(value / SCALES.get(form_of(column), 1)), 4)
+    form = form_of(column)
+    if form == "share":
+        return round(float(100 * value / WHOLES[column.unit]), 4)
+    return round(float(value / SCALES.get(form, 1)), 4)
 
 
 def key_text(column: Column, value: Decimal) -> str:
     """A sum of `raw` as key figures are written: thousands of hours without their tenths."""
     form = form_of(column)
+    if form == "share":
+        return _percent(column, value)
     if form == "hours":
         return figures.key_hours(int(value))
     if form == "money":
@@ -127,7 +154,7 @@ def label_of(column: Column, value: Any) -> Cell:
         return Cell(time_text(text), "w", iso="" if "Q" in text else text) if text else Cell(DASH)
     text = str(value) if value not in (None, "") else NAMELESS.get(column.name, DASH)
     if column.name == "cause":
-        text = text.replace("_", " ")
+        text = cause_text(text)
     return Cell(group_name(text), tag="no project" if text.startswith(UNMAPPED) else "")
 
 

@@ -61,11 +61,13 @@ class Drawn:
         return charts.across(self.stack, width=width) if self.across else charts.stacked(self.stack, width=width)
 
 
-def drawn(question: Question, report: Report, links: Links, currency: str) -> Drawn | None:
+def drawn(
+    question: Question, report: Report, links: Links, currency: str, *, most: int = MOST_NAMES
+) -> Drawn | None:  # fmt: skip
     """The chart of an answer; None where the report has none or there is nothing to draw.
 
     Bars are the calendar where it is grouped by one, else its first grouping; stacked are its parts, else the next
-    grouping. Branches overlap, so that they are not stacked.
+    grouping. Branches overlap, so that they are not stacked. most: names with a bar of their own.
     """
     columns = {column.name: column for column in report.columns}
     parts = [columns[name] for name in question.report.parts if name in columns]
@@ -75,7 +77,7 @@ def drawn(question: Question, report: Report, links: Links, currency: str) -> Dr
     if measure is None or ("branch" in question.groups and group):
         return None
     piles = _parts(report, parts, axis) if parts else _groups(report, measure, axis, group)
-    bars = _calendar(links) if axis == report.params.bucket else _names(axis, piles)
+    bars = _calendar(links) if axis == report.params.bucket else _names(axis, piles, most)
     if not bars or len(bars) > MOST_BARS or not any(pile.total for pile in piles):
         return None
     words = PARTS if parts else CAUSES if group == "cause" else {}
@@ -105,7 +107,8 @@ def _sums(pairs: Iterable[tuple[object, object]]) -> Values:
     """Amounts by bar; what is not known adds nothing."""
     sums: dict[str, Decimal] = defaultdict(Decimal)
     for bar, value in pairs:
-        sums[_text(bar)] += raw(value) or 0
+        if value:
+            sums[_text(bar)] += raw(value) or 0
     return sums
 
 
@@ -121,7 +124,7 @@ def _calendar(links: Links) -> dict[str, str]:
     return {label: time_text(label) for label in links.edges}
 
 
-def _names(axis: str, piles: Sequence[Pile]) -> dict[str, str]:
+def _names(axis: str, piles: Sequence[Pile], most: int = MOST_NAMES) -> dict[str, str]:
     """The largest names, each with its text; the others as one. Two that read alike are told apart by their keys."""
     whole: dict[str, Decimal] = defaultdict(Decimal)
     for pile in piles:
@@ -129,11 +132,16 @@ def _names(axis: str, piles: Sequence[Pile]) -> dict[str, str]:
             whole[name] += value
     names = sorted((name for name, value in whole.items() if value), key=lambda name: (-whole[name], name))
     column = Column(axis, "", "label")
-    shown = {name: label_of(column, name).text for name in names[:MOST_NAMES]}
+    shown = {name: label_of(column, name).text for name in names[: _kept(len(names), most)]}
     texts = list(shown.values())
     shown = {name: f"{text} ({name})" if texts.count(text) > 1 else text for name, text in shown.items()}
     rest = len(names) - len(shown)
     return shown | ({REST: f"{figures.thousands(rest)} others"} if rest else {})
+
+
+def _kept(number: int, most: int) -> int:
+    """How many of them are shown by name: one that would be left out alone is named too."""
+    return number if number <= most + 1 else most
 
 
 def _folded(piles: Sequence[Pile], bars: Mapping[str, str]) -> list[Pile]:
@@ -163,7 +171,8 @@ def _coloured(piles: Sequence[Pile], words: Mapping[str, str]) -> tuple[str, lis
     rest = [pile for pile in piles if all(pile.name != one.name for one in largest)]
     if rest:
         together = _sums(pair for pile in rest for pair in pile.values.items())
-        shown.append(Pile(REST, f"{figures.thousands(len(rest))} others", together, OTHER))
+        text = rest[0].text if len(rest) == 1 else f"{figures.thousands(len(rest))} others"
+        shown.append(Pile(REST, text, together, OTHER))
     return "", shown
 
 

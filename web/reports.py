@@ -47,6 +47,8 @@ LANDSCAPE: Final = 8
 """More columns than this lie across the paper."""
 CHART_WIDTH: Final = {False: 640, True: 980}
 """Pixels of a chart on paper that stands, and on paper that lies."""
+CHART_NAMES: Final = {False: 20, True: 10}
+"""Bars for names, so that the chart has room below the head of the first page."""
 MONEY: Final = "It shows money, which you may not see. If you need it, ask whoever runs this Hallbook."
 
 
@@ -274,8 +276,8 @@ def _file_name(answer: Answer) -> str:
 def _context(answer: Answer) -> dict[str, Any]:
     question, report, currency = answer.question, answer.report, answer.site.currency
     whole = table(replace(question, page=1), report, answer.rows, answer.links, currency, most=MOST_ROWS)
-    chart = None if answer.empty else drawn(question, report, answer.links, currency)
-    width = CHART_WIDTH[_wide(answer)]
+    most, width = CHART_NAMES[_wide(answer)], CHART_WIDTH[_wide(answer)]
+    chart = None if answer.empty else drawn(question, report, answer.links, currency, most=most)
     return {
         "site": answer.site, "report": question.report, "range": _range_text(answer), "project": question.project,
         "view": question.view if len(question.report.views) > 1 else "", "known": question.known,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from events.reports import Column, Report, Row
 from web import figures
 from web.asked import Wrong
+from web.causes import cause_text
+from web.history import counted
 from web.reportasked import Question
 from web.reportcells import head, is_key, label_of, measured, sort_key
 from web.reportlinks import Links
@@ -18,6 +20,10 @@ __all__ = ["ROWS", "Pager", "columns_of", "gap_texts", "in_order", "pager", "tab
 
 ROWS: Final = 100
 """Rows of a page."""
+NOT_KNOWN: Final = "not known"
+"""The cause of a gap that has none: its reason says more."""
+SAID: Final = ("why", "reason", "cluster", "account", "resource_class", "measure", "cause", "attempts", "from", "to")
+"""What of a gap has words of its own."""
 WIDE: Final = 9
 """More columns than this scroll sideways inside their frame."""
 
@@ -49,10 +55,10 @@ def in_order(question: Question, report: Report) -> list[Row]:
         return list(report.rows)
     if column is None:
         raise Wrong("sort", "The table has no such column.")
-    known = [row for row in report.rows if not sort_key(column, row.get(name))[0]]
-    unknown = [row for row in report.rows if sort_key(column, row.get(name))[0]]
-    known.sort(key=lambda row: sort_key(column, row[name])[1], reverse=sort.startswith("-"))
-    return [*known, *unknown]
+    keyed = [(sort_key(column, row.get(name)), row) for row in report.rows]
+    known = [(key[1], row) for key, row in keyed if not key[0]]
+    known.sort(key=lambda one: one[0], reverse=sort.startswith("-"))
+    return [*(row for _, row in known), *(row for key, row in keyed if key[0])]
 
 
 def _usual(question: Question, report: Report) -> str:
@@ -92,6 +98,8 @@ def _caption(question: Question, report: Report) -> str:
     said = [f"{question.report.title}, {days}, {zone}."]
     if "branch" in question.groups:
         said.append("A branch holds what is below it: its rows overlap and do not add up to the total.")
+    if question.report.note:
+        said.append(question.report.note)
     if any(column.kind == "seconds" for column in report.columns):
         said.append("Rounded for reading; exact seconds stand in the files and behind each figure.")
     return " ".join(said)
@@ -138,22 +146,33 @@ def _tools(question: Question, links: Links) -> list[Link]:
 
 
 def gap_texts(report: Report) -> list[str]:
-    """What the report could not price or measure, one sentence each."""
-    return [_gap(gap) for gap in report.gaps]
+    """What the report could not price or measure, one sentence each; things that lack for one reason share it."""
+    words = {column.name: column.head for column in report.columns}
+    named: dict[str, list[str]] = {}
+    for gap in report.gaps:
+        why = str(gap.get("why") or gap.get("reason") or "")
+        subject = ", ".join(_subject(gap, words))
+        named.setdefault(why, []).extend([subject] if subject not in named.get(why, []) else [])
+    return [_sentence([one for one in subjects if one], why) for why, subjects in named.items()]
 
 
-def _gap(gap: Row) -> str:
-    """What it is about, how much, and why: known words first, whatever else it holds behind them."""
-    why = str(gap.get("why") or gap.get("reason") or "")
+def _sentence(subjects: Sequence[str], why: str) -> str:
+    told = "; ".join(subjects) if any(", " in one for one in subjects) else " and ".join(subjects)
+    return f"{told}: {why}" if told and why else told or why
+
+
+def _subject(gap: Row, words: Mapping[str, str]) -> list[str]:
+    """What it is about and how much: known words first, whatever else it holds behind them. words: of columns."""
     about = [str(gap[name]) for name in ("cluster", "account", "resource_class") if gap.get(name)]
+    about += [words.get(str(gap["measure"]), str(gap["measure"]))] if gap.get("measure") else []
+    about += [cause_text(str(gap["cause"]))] if gap.get("cause") not in (None, "", NOT_KNOWN) else []
     if gap.get("from") and gap.get("to"):
         about.append(f"{gap['from']} to {gap['to']}")
+    about += [counted(gap["attempts"], "attempt")] if gap.get("attempts") else []
     about += [_amount(name, value) for name, value in gap.items() if name.endswith("_seconds") and value]
-    known = {"why", "reason", "cluster", "account", "resource_class", "from", "to"}
     rest = [f"{name.replace('_', ' ')} {value}" for name, value in gap.items()
-            if name not in known and not name.endswith("_seconds") and value not in (None, "")]  # fmt: skip
-    subject = ", ".join([*about, *rest])
-    return f"{subject}: {why}" if subject and why else subject or why
+            if name not in SAID and not name.endswith("_seconds") and value not in (None, "")]  # fmt: skip
+    return [*about, *rest]
 
 
 def _amount(name: str, seconds: Any) -> str:

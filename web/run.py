@@ -203,11 +203,12 @@ def _money(found: Found) -> list[Figure]:
     if cost.amount is None:
         return [Figure("Cost", figures.NO_PRICE, "", "no rate for what it used", "#cost", "nodata")]
     note = "part of the use has no price" if cost.unpriced else _rate(cost.amount, found.totals.gpu_seconds)
-    return [Figure("Cost", _rough(cost.amount), cost.currency, note, "#cost")]
+    exact = f"{cost.amount} {cost.currency}"
+    return [Figure("Cost", _rough(cost.amount), cost.currency, note, "#cost", exact=exact)]
 
 
 def _rough(amount: str) -> str:
-    """Whole units of an amount, cut; of a small one, cents too."""
+    """Whole units of an amount, halves up; of a small one, cents too."""
     return figures.money(amount) if abs(Decimal(amount)) < SMALL else figures.whole_money(amount)
 
 

@@ -26,11 +26,14 @@ FIELDS: Final = {
     "title": "Title", "parent": "Parent", "kind": "Kind", "from_day": "From day", "field": "Field", "old": "Before",
     "new": "After", "resource_class": "Resource class", "micro_per_hour": "Micro-units an hour", "card": "Rate card",
     "note": "Note", "closed_s": "Closed", "asked_nodes": "Nodes asked for", "asked_cpus": "CPUs asked for",
-    "asked_gpus": "GPUs asked for", "dependency": "Waits for",
+    "asked_gpus": "GPUs asked for", "dependency": "Waits for", "node": "Node", "unit": "Unit", "gpu": "GPU",
+    "part": "Part", "signal": "Came as", "started_ms": "Since", "ended_ms": "Until", "at_ms": "At",
+    "severity": "Severity", "fingerprint": "Fingerprint", "closed_as": "Closed as", "hint": "Class named by its source",
 }  # fmt: skip
 """Name of a field of any event type, in words."""
 _ORDER: Final = {name: place for place, name in enumerate(FIELDS)}
 _TIMES: Final = frozenset({"submit", "eligible", "start", "end", "last_seen", "closed_s"})
+_TIMES_MS: Final = frozenset({"started_ms", "ended_ms", "at_ms"})
 _WAITING: Final = frozenset({"PENDING", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
 _RUNNING: Final = frozenset({"RUNNING", "SUSPENDED", "CONFIGURING", "STOPPED", "SIGNALING"})
 _LONG: Final = 120
@@ -91,6 +94,8 @@ class Speaker:
     def _number(self, name: str, value: int) -> str:
         if name in _TIMES:
             return self.when(value)
+        if name in _TIMES_MS:
+            return self.when(value // 1000)
         if name.endswith("_seconds"):
             return figures.duration(value)
         return str(value) if name in ("record", "exit_code", "exit_signal") else figures.thousands(value)
@@ -238,9 +243,42 @@ def _measured(say: Speaker, data: Mapping[str, Any]) -> str:
     )
 
 
+def _at(data: Mapping[str, Any]) -> str:
+    """Where a fault is: `gpu001, GPU 5`."""
+    part = f"GPU {data['gpu']}" if data.get("gpu") is not None else data.get("part") or ""
+    return ", ".join(word for word in (data.get("node") or data.get("unit") or "an unknown place", part) if word)
+
+
+def _sighted(say: Speaker, data: Mapping[str, Any]) -> str:
+    xid = f" (XID {data['xid']})" if data.get("xid") is not None else ""
+    since = say.when(data["started_ms"] // 1000)
+    if data.get("ended_ms") is None:
+        return f"{data['name']}{xid} on {_at(data)} since {since}."
+    return f"{data['name']}{xid} on {_at(data)} since {since} is well again since {say.when(data['ended_ms'] // 1000)}."
+
+
+def _note(say: Speaker, data: Mapping[str, Any]) -> str:
+    return f" {say.value('note', data['note'])}" if data.get("note") else ""
+
+
+def _fault_opened(say: Speaker, data: Mapping[str, Any]) -> str:
+    return f"Fault {data['kind']} on {_at(data)} since {say.when(data['started_ms'] // 1000)}.{_note(say, data)}"
+
+
+def _fault_acknowledged(say: Speaker, data: Mapping[str, Any]) -> str:
+    return f"Somebody looks after the fault {data['kind']} on {_at(data)}.{_note(say, data)}"
+
+
+def _fault_closed(say: Speaker, data: Mapping[str, Any]) -> str:
+    reason = data["closed_as"].replace("_", " ")
+    return f"The fault {data['kind']} on {_at(data)} is closed: {reason}.{_note(say, data)}"
+
+
 _SENTENCES: Final[dict[str, Callable[[Speaker, Mapping[str, Any]], str]]] = {
     "job.reported": _job, "step.reported": _step, "job.lost": _lost, "job.found": _found,
     "record.corrected": _corrected, "site.declared": _site, "cluster.declared": _cluster,
     "project.declared": _project, "project.moved": _moved, "account.mapped": _mapped, "rate.published": _rate,
     "rate.withdrawn": _withdrawn, "scaling.recorded": _measured, "run.closed": _closed, "run.reopened": _reopened,
+    "fault.sighted": _sighted, "fault.opened": _fault_opened, "fault.acknowledged": _fault_acknowledged,
+    "fault.closed": _fault_closed,
 }  # fmt: skip

@@ -30,6 +30,8 @@ SILENT_SECONDS: Final = 600
 """Silence is told after this long, for a source that usually speaks more often than every 200 s."""
 TIMES_USUAL: Final = 3
 """For one that speaks more rarely: after this many of its usual gaps."""
+STEADY: Final = ("remote-write", "otlp-metrics")
+"""Kinds that speak all the time and keep no deliveries to learn a habit from."""
 WAITING_MUCH: Final = 1_000
 
 
@@ -87,6 +89,8 @@ def quiet_after(rhythm: Rhythm | None) -> float | None:
 def _silent(one: SourceState, usual: Mapping[tuple[str, str], Rhythm]) -> bool:
     if one.pulled:
         limit: float | None = max(SILENT_SECONDS, TIMES_USUAL * (one.every_seconds or 0))
+    elif one.kind in STEADY:
+        limit = SILENT_SECONDS if one.accepted else None
     else:
         limit = quiet_after(usual.get((one.source, one.kind)))
     return limit is not None and one.silent_seconds is not None and one.silent_seconds > limit and not one.paused
@@ -125,6 +129,8 @@ def _break(one: SourceState) -> str:
         "jobcomp": "Nothing may have ended meanwhile. Else look into slurmctld's log, and at JobCompLoc.",
         "slurm": "Nothing may have started or ended meanwhile. Else look at the hooks' spool on the nodes.",
         "slurmrestd": "Look whether the worker and beat run.",
+        "remote": "Look whether Prometheus runs, and into its log: it says what it was answered.",
+        "otlp": "Look whether the collector runs, and into its log: it says what it was answered.",
     }.get(kind, "Nothing may have happened meanwhile. Else look whether it still sends, and with a valid token.")
 
 

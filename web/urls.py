@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
-from web import nodes
+from web import faultactions, faults, nodes
 from web.bundle import serve
 from web.fairshare import fairshare
 from web.fleet import fleet
@@ -31,6 +31,10 @@ urlpatterns = [
     path("fleet/", fleet, name="fleet"),
     path("nodes/", nodes.index, name="nodes"),
     path("nodes/<str:cluster>/<str:name>/", nodes.one, name="node"),
+    path("faults/", faults.index, name="faults"),
+    path("faults/<uuid:key>/", faults.one, name="fault"),
+    path("faults/<uuid:key>/acknowledge/", faultactions.acknowledge, name="fault-acknowledge"),
+    path("faults/<uuid:key>/close/", faultactions.close, name="fault-close"),
     path("fairshare/", fairshare, name="fairshare"),
     path("scaling/", scaling, name="scaling"),
     path("waiting/", waiting, name="waiting"),

@@ -16,7 +16,8 @@ __all__ = ["Figure", "change_of", "costs_gaps", "key_figures", "wait_figure"]
 class Figure:
     """A key figure: the number first, its unit, what it is set against. css: `nodata` where it is unknown.
 
-    change: how much it changed, written, with `more` or `less` as its class; shown before the note.
+    change: how much it changed, written, with `more` or `less` as its class; shown before the note. exact: the
+    value in full with its unit where it is rounded, shown on hovering.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Figure:
     href: str = ""
     css: str = ""
     change: Link | None = None
+    exact: str = ""
 
 
 def key_figures(book: Book) -> list[Figure]:
@@ -47,12 +49,12 @@ def _used(book: Book) -> Figure:
     seconds, days = book.total["gpu_seconds"], book.asked.days
     if not seconds:
         return Figure("GPU-hours used", "0", "", "no GPU was held", _made_of(book))
-    value = figures.key_hours(seconds)
+    value, exact = figures.key_hours(seconds), f"{figures.thousands(seconds)} GPU-s"
     change = change_of(seconds, book.before["gpu_seconds"])
+    note = f"on {days.before_text}"
     if change is None:
         note = f"no use in {days.before_text} to compare with" if days.number > 1 else ""
-        return Figure("GPU-hours used", value, "", note, _made_of(book))
-    return Figure("GPU-hours used", value, "", f"on {days.before_text}", _made_of(book), change=change)
+    return Figure("GPU-hours used", value, "", note, _made_of(book), change=change, exact=exact)
 
 
 def _made_of(book: Book) -> str:
@@ -80,13 +82,13 @@ def _waits(book: Book) -> Figure:
     return wait_figure(book.waits.total, "#waits" if book.asked.project else "#by-group")
 
 
-def wait_figure(waits: dict[str, Any], href: str) -> Figure:
-    """The median wait, with the ninth decile and how many starts it is of."""
-    median, p90, starts = waits["wait_seconds_p50"], waits["wait_seconds_p90"], waits["attempts_started"]
+def wait_figure(waits: dict[str, Any], href: str, name: str = "Wait, median") -> Figure:
+    """The median wait, with what 95 of 100 stay below (a short median can hide long waits) and how many starts."""
+    median, p95, starts = waits["wait_seconds_p50"], waits["wait_seconds_p95"], waits["attempts_started"]
     if median is None:
-        return Figure("Wait, median", figures.NO_DATA, "", "no start with a known wait", css="nodata")
+        return Figure(name, figures.NO_DATA, "", "no start with a known wait", css="nodata")
     number = f"{figures.thousands(starts)} start{'' if starts == 1 else 's'}"
-    return Figure("Wait, median", *_split(figures.duration(median)), f"p90 {figures.duration(p90)}; {number}", href)
+    return Figure(name, *_split(figures.duration(median)), f"p95 {figures.duration(p95)}; {number}", href)
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -97,7 +99,9 @@ def _split(text: str) -> tuple[str, str]:
 
 def _nodes(book: Book) -> Figure:
     note = f"{figures.key_hours(book.total['cpu_seconds'])} CPU-h"
-    return Figure("Node-hours", figures.key_hours(book.total["node_seconds"]), "", note, "#by-time")
+    seconds = book.total["node_seconds"]
+    exact = f"{figures.thousands(seconds)} node-s"
+    return Figure("Node-hours", figures.key_hours(seconds), "", note, "#by-time", exact=exact)
 
 
 def _jobs(book: Book) -> Figure:
@@ -115,7 +119,8 @@ def _cost(book: Book) -> list[Figure]:
     if total["amount"]["amount"] is None:
         return [Figure("Cost", figures.NO_PRICE, "", f"for {missing}", "#by-group", "nodata")]
     note = f"without {missing}, which have no price" if missing else "at list price"
-    return [Figure("Cost", figures.whole_money(total["amount"]["amount"]), currency, note, "#by-group")]
+    amount = total["amount"]["amount"]
+    return [Figure("Cost", figures.whole_money(amount), currency, note, "#by-group", exact=f"{amount} {currency}")]
 
 
 def _unpriced(total: dict[str, Any]) -> str:

@@ -14,9 +14,10 @@ from django.urls import reverse
 
 from events import queries as log
 from events.reports import BadParameter
-from fleet.queries import Site, site
+from fleet.queries import site
 from jobs.queries import scope_of
 from jobs.queries_estimates import Estimates, last_month
+from jobs.queries_fairshare import clusters_of
 from jobs.queries_waiting import QUESTION, Question, read_question, waiting_jobs
 from jobs.waiting import CAUSES
 from jobs.waiting_now import Waiting
@@ -35,6 +36,8 @@ from web.waitparts import CAUSE_WORDS, SLOTS, guessed
 
 __all__ = ["waiting"]
 
+OFFERED: Final = tuple(cause for cause in CAUSES if cause != "fragmented")
+"""Causes that a job can have now: `fragmented` is never stored, see docs/waiting.md."""
 MOST_BARS: Final = 20
 """Projects that the chart shows; the table holds all of them."""
 
@@ -44,13 +47,14 @@ def waiting(request: HttpRequest) -> HttpResponse:
     """GET /waiting/."""
     scope, here, cut = scope_of(request.user), site(), datetime.now(UTC)
     given = {name: request.GET.get(name, "")[:200] for name in QUESTION}
-    context: dict[str, Any] = {"given": given, "causes": [(cause, CAUSE_WORDS[cause].short) for cause in CAUSES]}
+    context: dict[str, Any] = {"given": given, "causes": [(cause, CAUSE_WORDS[cause].short) for cause in OFFERED]}
     with one_state():
         as_of = log.as_of(cut)
         try:
             asked = read_question(request.GET.dict())
             found = waiting_jobs(scope, asked, cut)
-            context |= _page(found, asked, Seen(scope, here, cut), last_month(scope, cut))
+            seen = Seen(scope, here, cut, more={"shares": clusters_of(scope)})
+            context |= _page(found, asked, seen, last_month(scope, cut))
             context["projects"] = sorted({*found.projects, asked.project} - {""})
         except BadParameter as bad:
             context["wrong"] = bad.text
@@ -63,7 +67,7 @@ def _page(found: Waiting, asked: Question, seen: Seen, guesses: Estimates) -> di
     filtered = replace(asked, ordering=Question().ordering) != Question()
     empty = "filter" if filtered else "all" if not found.rows else ""
     context: dict[str, Any] = {
-        "found": found, "figs": _figures(found, seen.site, guesses), "others": _others(found),
+        "found": found, "figs": _figures(found, seen, guesses, filtered=filtered), "others": _others(found),
         "estimates": waittables.estimates(guesses), "guessed": guessed(guesses.total), "empty": empty,
         "unseen": bool(found.rows) and not any(row.looked_at for row in found.rows),
     }  # fmt: skip
@@ -76,7 +80,7 @@ def _page(found: Waiting, asked: Question, seen: Seen, guesses: Estimates) -> di
     }  # fmt: skip
 
 
-def _figures(found: Waiting, here: Site, guesses: Estimates) -> list[Figure]:
+def _figures(found: Waiting, seen: Seen, guesses: Estimates, *, filtered: bool) -> list[Figure]:
     rows = found.rows
     gpus = sum(row.gpus or 0 for row in rows)
     untold = sum(row.gpus is None for row in rows)
@@ -86,7 +90,7 @@ def _figures(found: Waiting, here: Site, guesses: Estimates) -> list[Figure]:
         Figure("Jobs that wait", figures.thousands(len(rows)), "", "waiting tasks of an array count as one"),
         Figure("GPUs asked for", figures.thousands(gpus), "", asks),
         _longest(longest.waited_seconds if longest else None, longest.project if longest else ""),
-        _next(found, here),
+        _next(found, seen, "these jobs" if filtered or seen.scope.projects is None else "your waiting jobs"),
         _miss(guesses),
     ]
 
@@ -99,12 +103,13 @@ def _longest(seconds: int | None, project: str) -> Figure:
     return Figure("Longest wait", figures.duration(seconds) if plain else value, "" if plain else unit, project)
 
 
-def _next(found: Waiting, here: Site) -> Figure:
-    """The earliest start that a scheduler expects."""
+def _next(found: Waiting, seen: Seen, whose: str) -> Figure:
+    """The earliest start that a scheduler expects. whose: how the page calls its jobs."""
     told = [row.expected for row in found.rows if row.expected is not None]
     if not told:
-        return Figure("Next start expected", figures.NO_DATA, "", "no scheduler gives an estimate", css="nodata")
-    local = min(told).astimezone(here.zone)
+        note = f"none of {whose} has an estimate" if found.rows else "nothing waits"
+        return Figure("Next start expected", figures.NO_DATA, "", note, css="nodata")
+    local = min(told).astimezone(seen.site.zone)
     note = f"{figures.day(local.date())}; {counted(len(told), 'job')} with an estimate"
     return Figure("Next start expected", f"{local:%H:%M}", "", note)
 
@@ -151,5 +156,7 @@ def _chart(found: Waiting) -> dict[str, Any]:
     sums = {cause: sum(by.get(cause, 0) for by in jobs.values()) for cause in causes}
     legend = [Key(f"k-{SLOTS[cause]}", CAUSE_WORDS[cause].short, figures.thousands(sums[cause])) for cause in causes]
     spec = charts.across(stack)
-    spec["encoding"]["x"]["axis"] |= {"tickMinStep": 1, "format": "d"}  # there are no halves of jobs
+    most = max(sum(jobs[project].values()) for project in projects)
+    ticks = {"tickMinStep": 1, "tickCount": min(6, most), "format": "d"}  # there are no halves of jobs
+    spec["encoding"]["x"]["axis"] |= ticks
     return {"stack": stack, "spec": spec, "legend": legend}

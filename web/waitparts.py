@@ -11,14 +11,16 @@ from uuid import UUID
 from events.access import Scope
 from jobs import queries_estimates, queries_waiting
 from jobs.queries_estimates import Error
+from jobs.queries_fairshare import clusters_of
 from jobs.waiting import CAUSES
-from jobs.waiting_now import Stretch, Waited
+from jobs.waiting_now import Stretch, Unknown, Waited, WaitingJob
 from web import figures
 from web.history import counted
 from web.lists import Seen
 from web.tables import Cell, Head, Table, label, number
 from web.timeline import Bar, Timeline
 from web.usagecharts import Key
+from web.waitwords import waits_for
 
 __all__ = ["CAUSE_WORDS", "SLOTS", "Words", "asks", "drawn", "guessed", "legend", "of_job", "of_run", "sentence",
            "stretches_table"]  # fmt: skip
@@ -53,11 +55,17 @@ SLOTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Why a job or a run waited; of what waits now also its scheduler's last look, and how well it guesses."""
+    """Why a job or a run waited.
+
+    Of a job that waits now also its scheduler's last look, how well it guesses, and what the job waits for.
+    shares: its cluster has a fair share.
+    """
 
     told: Waited
     look: Any = None
     errors: Error | None = None
+    now: WaitingJob | None = None
+    shares: bool = False
 
 
 def of_job(scope: Scope, job: Any, cut: datetime, *, waits: bool) -> Waits:
@@ -67,7 +75,8 @@ def of_job(scope: Scope, job: Any, cut: datetime, *, waits: bool) -> Waits:
         return Waits(told)
     look = queries_waiting.last_look(scope, job)
     guesses = look is not None and look.expected is not None
-    return Waits(told, look, queries_estimates.last_month(scope, cut, job.cluster).total if guesses else None)
+    errors = queries_estimates.last_month(scope, cut, job.cluster).total if guesses else None
+    return Waits(told, look, errors, queries_waiting.waiting_job(scope, job.id, cut), job.cluster in clusters_of(scope))
 
 
 def of_run(scope: Scope, run: Any, cut: datetime) -> Waits:
@@ -88,6 +97,8 @@ def sentence(job: Any, waits: Waits, seen: Seen, ended: datetime | None = None) 
     begun = f"since {figures.moment(since, zone)}" if since else ""
     after = f" after {counted(job.attempts, 'attempt')}" if job.attempts else ""
     said = [f"{begun}{after}{_because(job, now)}"]
+    if waits.now is not None and not isinstance(waits.now.waits_for, Unknown):
+        said.append(f"It waits for {waits_for(waits.now, lambda at: figures.moment(at, zone))}.")
     if waits.look is not None and waits.look.expected is not None:
         said.append(f"Its scheduler expects it to start by {figures.moment(waits.look.expected, zone)}{_error(waits)}.")
     if wanted := asks(job.asked_gpus, job.asked_cpus, job.asked_nodes, job.limit_seconds):
@@ -187,8 +198,8 @@ def stretches_table(waits: Waits, names: Mapping[UUID, str], seen: Seen, *, seve
     heads = (Head("Job, attempt" if several else "Attempt"), Head("Cause"), Head("Scheduler's word"), Head("From"),
              Head("To"), Head("Wait s", "n"), Head("From submit s", "n"))  # fmt: skip
     caption = (
-        "Why each attempt waited: a look at the scheduler stands until the next one says something else. Wait is from "
-        "eligible to start; both columns add up to the second."
+        "Why each attempt waited: a look at the scheduler stands until the next one says something else; what nobody "
+        "looked at is unknown. Wait is from eligible to start; both columns add up to the second."
     )
     foot = _sums(f"{figures.thousands(number_of)} {'stretch' if number_of == 1 else 'stretches'}", *whole)
     return Table("waits", "Why it waited", caption, heads, rows, foot)
@@ -196,11 +207,18 @@ def stretches_table(waits: Waits, names: Mapping[UUID, str], seen: Seen, *, seve
 
 def _row(one: Stretch, job: str, seen: Seen) -> list[Cell]:
     return [
-        label(f"{job}, {one.number}" if job else str(one.number)),
+        label(f"{job}, {_wait_of(one)}" if job else _wait_of(one)),
         Cell(CAUSE_WORDS[one.cause].short, "w", key=f"k-{SLOTS[one.cause]}"), Cell(one.reason or "—", "any"),
         seen.moment(one.start), Cell("goes on", "w note") if one.open else seen.moment(one.end),
         *_seconds(one.seconds * one.since_eligible, one.seconds * one.since_submit),
     ]  # fmt: skip
+
+
+def _wait_of(one: Stretch) -> str:
+    """The attempt that it was a wait of; where none came of it, which wait it was."""
+    if one.begun:
+        return str(one.number)
+    return "first wait" if one.number == 1 else f"wait after {one.number - 1}"
 
 
 def _sums(first: str, eligible: int, submit: int) -> list[Cell]:

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from jobs.queries_estimates import Error, Estimates
 from jobs.queries_waiting import QUESTION, Question
-from jobs.waiting_now import Depends, Full, OwnLimit, Partition, Waiting, WaitingJob
+from jobs.waiting_now import Depends, Full, OwnLimit, OwnShare, Partition, Waiting, WaitingJob
 from jobs.waitsfor import Free, Holder
 from web import columns, figures, states
 from web.asked import project_address
@@ -23,7 +23,7 @@ from web.tables import Cell, Head, Link, Table, absent, count, label, number
 from web.waitparts import CAUSE_WORDS, SLOTS, asks
 from web.waitwords import OTHERS, depends_on, limit, waits_for
 
-__all__ = ["dependencies", "estimates", "limits", "rooms", "rows", "totals"]
+__all__ = ["dependencies", "estimates", "fair_share", "limits", "rooms", "rows", "totals"]
 
 MOST: Final = 200
 """Jobs that are shown; all of them are in the files."""
@@ -34,16 +34,18 @@ def rows(found: Waiting, asked: Question, seen: Seen, tools: Sequence[Link]) -> 
     shown, rest = found.rows[:MOST], len(found.rows) - MOST
     cells = [_job(row, seen) for row in shown]
     heads = (
-        Head("Job"), _head("Project", "project", asked), Head("User"), _head("Asks for", "gpus", asked, "n"),
-        _head("Waited", "waited", asked, "n"), _head("Why", "cause", asked), _head("Expected", "expected", asked),
-        Head("Waits for"),
+        Head("Job"), _head("Waited", "waited", asked, "n"), _head("Why", "cause", asked), Head("Waits for"),
+        _head("Expected", "expected", asked), _head("Asks for", "gpus", asked, "n"), _head("Project", "project", asked),
+        Head("User"),
     )  # fmt: skip
     caption = (
         f"Times in {seen.site.timezone}. Waited is since the submission or the end of the last attempt. Expected is "
         "what the scheduler last said; where it says nothing there is a dash."
     )
+    if seen.more.get("shares"):
+        caption += " What waits for its turn leads to the fair share of its project."
     more = Link(f"{figures.thousands(rest)} more, all of them as CSV", tools[0].href) if rest > 0 else None
-    return Table("jobs", "Who waits for whom", caption, heads, cells, (), tools, more, wide=True)
+    return Table("waiting", "Who waits for whom", caption, heads, cells, (), tools, more, wide=True)
 
 
 def _head(text: str, name: str, asked: Question, css: str = "") -> Head:
@@ -58,7 +60,10 @@ def _head(text: str, name: str, asked: Question, css: str = "") -> Head:
 
 def _job(row: WaitingJob, seen: Seen) -> list[Cell]:
     words, kind = CAUSE_WORDS[row.cause], row.waits_for
-    anchors = {Depends: "#dependencies", OwnLimit: "#limits", Full: f"#{_anchor(row.cluster, row.partition)}"}
+    anchors = {
+        Depends: "#dependencies", OwnLimit: "#limits", Full: f"#{_anchor(row.cluster, row.partition)}",
+        OwnShare: fair_share(row) if row.cluster in seen.more.get("shares", ()) else "",
+    }  # fmt: skip
     wanted = asks(row.gpus, row.cpus, None, None)
     reason = "" if row.reason in ("", "None") else row.reason
 
@@ -67,14 +72,19 @@ def _job(row: WaitingJob, seen: Seen) -> list[Cell]:
 
     return [
         label(job_name(row), href=reverse("job", args=[row.id]), tag="again" if row.attempts else ""),
-        Cell(row.project, "w", href=project_address(row.project)),
-        Cell(row.user, "w", href=columns.address("jobs", user=row.user, waiting="true")),
-        Cell(wanted, "n") if wanted else absent(),
         columns.span(row.waited_seconds),
         Cell(words.short, key=f"k-{SLOTS[row.cause]}", note=reason),
-        seen.minute(row.expected, columns.NOT_YET),
         Cell(waits_for(row, moment), "says", href=_linked(row, anchors.get(type(kind), ""))),
+        seen.minute(row.expected, columns.NOT_YET),
+        Cell(wanted, "n") if wanted else absent(),
+        Cell(row.project, "w", href=project_address(row.project)),
+        Cell(row.user, "w", href=columns.address("jobs", user=row.user, waiting="true")),
     ]
+
+
+def fair_share(row: WaitingJob) -> str:
+    """Where the standing of its project is, which says why others come first."""
+    return f"{project_address(row.project)}#fairshare"
 
 
 def _linked(row: WaitingJob, anchor: str) -> str:
@@ -174,10 +184,17 @@ def _held(room: Partition, seen: Seen) -> Table:
     heads = (Head("Project"), Head(_unit(room), "n"), Head("Jobs", "n"), Head("Next limit ends"))
     cells = [_holder(one, seen) for one in room.holders]
     foot = [label("all"), count(room.held), count(sum(one.attempts for one in room.holders)), Cell()]
-    caption = "What runs there now, by project."
+    caption = f"What runs there now, by project; {_free(room)}."
     if room.without_limit:
         caption += f" {counted(room.without_limit, _unit(room)[:-1])} of it are held without a time limit."
     return Table(_anchor(room.cluster, room.name), f"Who holds {_called(room)}", caption, heads, cells, foot)
+
+
+def _free(room: Partition) -> str:
+    """GPUs that are free, in half a sentence."""
+    if room.free is None:
+        return f"how many {_unit(room)} are free: no data"
+    return f"{counted(room.free, 'GPU')} of nodes in service {'is' if room.free == 1 else 'are'} free"
 
 
 def _holder(one: Holder, seen: Seen) -> list[Cell]:
@@ -192,7 +209,9 @@ def _ends(room: Partition, seen: Seen) -> Table | None:
     if not room.ends:
         return None
     heads = (Head("By"), Head("Project"), Head(f"{_unit(room)} given back", "n"), Head("In all by then", "n"))
-    cells = [_end(one, seen) for one in room.ends]
+    free = room.free or 0
+    cells = [[label("now"), Cell("free", "note"), count(free), count(free)]] if free else []
+    cells += [_end(one, free, seen) for one in room.ends]
     caption = "At the latest: most jobs end before their limit. Nobody says who gets it then."
     if room.more:
         caption += f" {counted(room.more, 'later end')} are left out."
@@ -200,9 +219,9 @@ def _ends(room: Partition, seen: Seen) -> Table | None:
     return Table(anchor, f"When limits end in {_called(room)}", caption, heads, cells, ())
 
 
-def _end(one: Free, seen: Seen) -> list[Cell]:
+def _end(one: Free, free: int, seen: Seen) -> list[Cell]:
     when = seen.minute(one.at)
-    return [when, _project(one.project), count(one.amount), count(one.total)]
+    return [when, _project(one.project), count(one.amount), count(free + one.total)]
 
 
 def estimates(found: Estimates) -> Table | None:

@@ -88,12 +88,23 @@ def limit(found: OwnLimit) -> str:
 
 
 def _share(found: OwnShare, partition: str) -> str:
+    """Its place, how many wait beside it, and GPUs that are free all the same."""
+    place = "its place is not told"
     if found.told:
-        if not found.jobs_before:
-            return f"its turn: no job of {partition} is expected to start earlier"
-        return f"{counted(found.jobs_before, 'job')} expected earlier, {counted(found.gpus_before, 'GPU')}"
-    beside = f"; {counted(found.jobs_beside, 'other job')} wait for {partition}, {counted(found.gpus_beside, 'GPU')}"
-    return f"its turn: its place is not told{beside if found.jobs_beside else ''}"
+        earlier = f"{counted(found.jobs_before, 'job')} expected earlier, {counted(found.gpus_before, 'GPU')}"
+        place = earlier if found.jobs_before else "no job is expected earlier"
+    said = f"its turn: {place}; {_beside(found, partition)}"
+    if not found.free:
+        return said
+    be = "is" if found.free == 1 else "are"
+    return f"{said}; {counted(found.free, 'GPU')} of {partition} {be} free; a larger job may be keeping them"
+
+
+def _beside(found: OwnShare, partition: str) -> str:
+    if not found.jobs_beside:
+        return f"no other job waits for {partition}"
+    wait = "waits" if found.jobs_beside == 1 else "wait"
+    return f"{counted(found.jobs_beside, 'other job')} {wait} for {partition}, {counted(found.gpus_beside, 'GPU')}"
 
 
 def _nodes(found: Nodes) -> str:
@@ -106,9 +117,16 @@ def _nodes(found: Nodes) -> str:
 
 
 def _room(found: Full, row: WaitingJob, moment: Moment) -> str:
-    if not found.held:
-        return f"room in {row.partition}, in which nothing runs that the books know of"
-    said = f"room in {row.partition}: {unit(found.unit, found.held)} held by {holders(found.holders)}"
+    """Who holds its partition, how much of it is free, and until when that is too little."""
+    said = f"room in {row.partition}, in which nothing runs that the books know of"
+    if found.held:
+        said = f"room in {row.partition}: {unit(found.unit, found.held)} held by {holders(found.holders)}"
+    wanted = row.gpus if found.unit == "gpus" else row.cpus
+    if found.free is not None:
+        free = f"{unit(found.unit, found.free)} {'is' if found.free == 1 else 'are'} free now"
+        if wanted is not None and wanted <= found.free:
+            return f"{said}; {free}, not where it needs them, or kept for others"
+        said += f"; {free}" if found.free else "; none is free now"
     return f"{said}; limits give back enough by {moment(found.enough_at)}" if found.enough_at else said
 
 

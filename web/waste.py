@@ -10,9 +10,10 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from events.reports import Row
-from jobs.queries_waste import CAUSES, HEADS, UNSEEN
+from jobs.queries_waste import CAUSES, UNSEEN
 from web import figures
 from web.book import Book
+from web.causes import cause_text
 from web.history import counted
 from web.tables import Bar, Cell, Head, Link, Table, absent, count, label, number
 from web.usagetables import tools
@@ -62,9 +63,9 @@ def _table(
     allocated, wasted = total["allocated_gpu_seconds"], total["gpu_seconds"]
     most = max((seconds for seconds, _ in causes.values()), default=0)
     ranked = sorted(causes, key=lambda cause: (-causes[cause][0], CAUSES.index(cause)))
-    rows = [[Cell(HEADS[cause].lower(), note=NOTES.get(cause, "")), count(causes[cause][1]),
+    rows = [[Cell(cause_text(cause), note=NOTES.get(cause, "")), count(causes[cause][1]),
              *_amounts(causes[cause][0], allocated), _bar(causes[cause][0], most)] for cause in ranked]  # fmt: skip
-    rows += [[label(HEADS[cause].lower()), absent(), absent(), absent(), Cell(css="viz")]
+    rows += [[label(cause_text(cause)), absent(), absent(), absent(), Cell(css="viz")]
              for cause in UNSEEN if cause not in causes]  # fmt: skip
     foot = [label("all causes"), count(total["attempts"]), *_amounts(wasted, allocated), Cell(css="viz")]
     heads = (Head("Cause"), Head("Attempts", "n"), Head("GPU-h", "n"), Head("Share %", "n"), Head("", "viz"))

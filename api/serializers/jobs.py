@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
+from api.serializers.asked import Asked, Instant
 from api.serializers.base import RowSerializer
 
 _UNTIL = "Until its end, or until `as_of.time` where it still runs."
@@ -38,17 +39,20 @@ class RunRow(RowSerializer):
     position = serializers.IntegerField(help_text="Position of the last event that says something about it.")
 
 
-class CloseRequest(serializers.Serializer[None]):
+class CloseRequest(Asked):
     """As of when a run is closed."""
 
-    at = serializers.DateTimeField(required=False, help_text="RFC 3339, not in the future; now without it.")
+    at = Instant(required=False, help_text="RFC 3339 with its zone, not in the future; now without it.")
 
 
 class ClosingAnswer(serializers.Serializer[None]):
     """A run that was closed, or of which that was taken back."""
 
     run = serializers.UUIDField()
-    closed = serializers.DateTimeField(help_text="Jobs submitted later than this are another run.")
+    closed = serializers.DateTimeField(
+        allow_null=True, help_text="Jobs submitted later than this are another run. Null: it is open."
+    )
+    taken_back = serializers.DateTimeField(allow_null=True, help_text="The closing that was taken back; null for none.")
     actor = serializers.CharField(help_text="Who closed it, or took it back.")
 
 

@@ -11,7 +11,7 @@ from api.serializers.base import RowSerializer
 _HIDDEN = "Empty for callers that do not see the whole hall."
 
 
-class _Told(serializers.CharField):
+class Told(serializers.CharField):
     """What people wrote: not for those who see only their projects."""
 
     def get_attribute(self, instance: Any) -> Any:
@@ -32,8 +32,8 @@ class NodeRow(RowSerializer):
     works = serializers.BooleanField(
         allow_null=True, help_text="Jobs still hold something of a node that takes no new ones."
     )
-    reason = _Told(help_text=_HIDDEN)
-    reason_by = _Told(help_text=_HIDDEN)
+    reason = Told(help_text=_HIDDEN)
+    reason_by = Told(help_text=_HIDDEN)
     gpus = serializers.IntegerField(allow_null=True)
     gpu_model = serializers.CharField()
     cpus = serializers.IntegerField(allow_null=True)
@@ -62,7 +62,7 @@ class HoldRow(RowSerializer):
     node = serializers.CharField()
     owner = serializers.CharField(help_text="operator, scheduler or policy.")
     flag = serializers.CharField(help_text="The word under which the scheduler kept it aside.")
-    reason = _Told(help_text=_HIDDEN)
-    by = _Told(help_text=_HIDDEN)
+    reason = Told(help_text=_HIDDEN)
+    by = Told(help_text=_HIDDEN)
     since = serializers.DateTimeField()
     until = serializers.DateTimeField(allow_null=True, help_text="Null while it holds.")

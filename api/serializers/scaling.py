@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from rest_framework import serializers
 
+from api.serializers.asked import Asked, Instant
 from api.serializers.base import RowSerializer
 from api.serializers.reports import AsOfAnswer
 
@@ -45,17 +47,17 @@ class ScalingRecordRow(RowSerializer):
     replaced_by = serializers.IntegerField(allow_null=True, help_text="Position of the record that counts instead.")
 
 
-class RecordRequest(serializers.Serializer[None]):
+class RecordRequest(Asked):
     """A measurement to record."""
 
     cluster = serializers.CharField(max_length=160)
     model = serializers.CharField(max_length=160, help_text="What was run, so that it can be run again.")
     kind = serializers.ChoiceField(choices=["acceptance", "growth", "yearly"])
-    measured = serializers.DateTimeField(help_text="When it was measured, RFC 3339 with its zone.")
+    measured = Instant(help_text="When it was measured, RFC 3339 with its zone.")
     gpus = serializers.IntegerField(min_value=1, max_value=2**31 - 1)
     tokens_per_second = serializers.DecimalField(16, 3, help_text="Of all GPUs together.")
     signed_by = serializers.CharField(max_length=160)
-    step_seconds = serializers.DecimalField(12, 6, required=False, allow_null=True)
+    step_seconds = serializers.DecimalField(12, 6, required=False, allow_null=True, min_value=Decimal("0.000001"))
     steps = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=2**31 - 1)
     precision = serializers.CharField(required=False, allow_blank=True, max_length=40, help_text="`bf16`, `fp8`")
     flop_per_token = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=2**53)
@@ -67,11 +69,8 @@ class RecordRequest(serializers.Serializer[None]):
     replaces = serializers.IntegerField(required=False, allow_null=True, min_value=1, max_value=2**53)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """A misspelt field must not be lost, and no instant without its zone."""
-        if unknown := sorted(set(self.initial_data) - set(self.fields)):
-            raise serializers.ValidationError(
-                {name[:80]: f"no such field; there are {', '.join(self.fields)}" for name in unknown}
-            )
+        """Every field is known, and something was done in the time."""
+        super().validate(attrs)
         if attrs["tokens_per_second"] <= 0:
             raise serializers.ValidationError({"tokens_per_second": "give more than 0"})
         return attrs
@@ -120,6 +119,54 @@ class SpeedAnswer(serializers.Serializer[None]):
     whole = serializers.DictField(allow_null=True)
     targets = TargetAnswer(many=True)
     gaps = serializers.ListField(child=serializers.CharField())
+    as_of = AsOfAnswer()
+
+
+class BandAnswer(serializers.Serializer[None]):
+    """Intervals between saves that are as good as the best, in seconds."""
+
+    low = serializers.FloatField()
+    best = serializers.FloatField()
+    high = serializers.FloatField()
+    best_efficiency = serializers.FloatField(help_text="Part of the time that is productive at the best.")
+    floor = serializers.FloatField(help_text="What storage takes to hold a save.")
+    limited = serializers.BooleanField(help_text="The floor lies above the best, so that storage decides.")
+
+
+class LossAnswer(serializers.Serializer[None]):
+    """What an interval is expected to cost, as shares of the time."""
+
+    interval = serializers.FloatField()
+    word = serializers.CharField(help_text="`best`, `now` (the run's own) or `twice the best`.")
+    saving = serializers.FloatField()
+    interrupted = serializers.FloatField()
+
+
+class AdviceAnswer(serializers.Serializer[None]):
+    """How often a run should save; seconds of time. Where none can be given, `refused` says why."""
+
+    run = serializers.UUIDField()
+    instrumented = serializers.BooleanField()
+    refused = serializers.CharField(help_text="Empty where there is advice.")
+    failures = serializers.IntegerField(help_text="Of machines and programs, in `node_days`.")
+    node_days = serializers.FloatField()
+    mttf = serializers.FloatField(
+        allow_null=True, help_text="To a failure of the whole run, one in 200 believed before."
+    )
+    mttf_low = serializers.FloatField(allow_null=True, help_text="Lower end of its 90 % interval.")
+    mttf_high = serializers.FloatField(allow_null=True)
+    others = serializers.DictField(child=serializers.IntegerField(), help_text="State: other ends that lost work.")
+    ran = serializers.IntegerField(help_text="Time in which they came.")
+    mtto = serializers.FloatField(allow_null=True, help_text="To one of them; null where there was none.")
+    mtti = serializers.FloatField(allow_null=True, help_text="To a failure or one of them: what is weighed.")
+    blocking = serializers.FloatField(allow_null=True, help_text="How long a save stops its steps.")
+    restart = serializers.FloatField()
+    interval = serializers.FloatField(allow_null=True, help_text="The run's own, as a median.")
+    young = serializers.FloatField(allow_null=True)
+    daly = serializers.FloatField(allow_null=True)
+    band = BandAnswer(allow_null=True)
+    saving_gpu_seconds = serializers.IntegerField(help_text="What the best would have saved, where now is outside.")
+    losses = LossAnswer(many=True)
     as_of = AsOfAnswer()
 
 

@@ -40,8 +40,10 @@ class WaitingRow(serializers.Serializer[None]):
     expected = serializers.DateTimeField(allow_null=True, help_text="By when its scheduler expects the start.")
     waits_for = serializers.DictField(
         help_text="By `kind`: `held` (by, until), `dependency` (on), `limit` (of, running, attempts, gpus, cpus), "
-        "`share` (told, jobs_before, gpus_before, jobs_beside, gpus_beside), `full` (unit, held, holders, enough_at), "
-        "`nodes`, `unknown` (looked). A project of null is one that the caller may not see."
+        "`share` (told, jobs_before, gpus_before, jobs_beside, gpus_beside, free), `full` (unit, held, free, holders, "
+        "enough_at), `nodes` (held, known), `unknown` (looked). A project of null is one that the caller may not see. "
+        "`free`: GPUs of its partition that are free now, null where its nodes are not known. `enough_at`: from when "
+        "on as much as it asks for is free at the latest, now where it is; null where limits do not tell."
     )
 
 
@@ -69,8 +71,14 @@ class WaitingPartition(serializers.Serializer[None]):
     name = serializers.CharField()
     unit = serializers.ChoiceField(("gpus", "cpus"))
     held = serializers.IntegerField()
+    free = serializers.IntegerField(
+        allow_null=True,
+        help_text="GPUs of its nodes in service that nothing holds; null where its nodes are not known, and for CPUs.",
+    )
     holders = serializers.ListField(child=serializers.DictField())
-    ends = serializers.ListField(child=serializers.DictField(), help_text="Soonest first, with what is free in total.")
+    ends = serializers.ListField(
+        child=serializers.DictField(), help_text="Soonest first; `total`: given back by then, besides what is free now."
+    )
     more = serializers.IntegerField(help_text="Further ends, not told.")
     without_limit = serializers.IntegerField(help_text="Held by what has no limit.")
 

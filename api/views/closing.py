@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
 from django.http import Http404, HttpResponseBase
@@ -14,7 +15,7 @@ from rest_framework.views import APIView
 
 from api.bodies import wake
 from api.errors import respond
-from api.idempotency import HEADER, key_of
+from api.idempotency import HEADER, errors_of, key_of
 from api.permissions import caller_of, scope_of
 from api.schema import BookSchema
 from api.scopes import RUNS_WRITE
@@ -47,9 +48,13 @@ class _Command(APIView):
                 raise Http404 from None
             jobs = [{"id": str(job.id), "job_id": job.job_id, "state": job.state} for job in fault.jobs]
             status = 422 if fault.code in UNPROCESSABLE else 409
-            return respond(status, fault.text, code=fault.code, run=str(id_), jobs=jobs)
+            return respond(status, fault.text, code=fault.code, run=str(id_), jobs=jobs, errors=errors_of(fault))
         wake()
-        return Response({"run": str(id_), "closed": said.at, "actor": said.actor})
+        return Response({"run": str(id_), **self.told(said), "actor": said.actor})
+
+    def told(self, said: Closed) -> dict[str, datetime | None]:
+        """Since when it is closed now, and the closing that was taken back."""
+        return {"closed": said.at, "taken_back": None}
 
 
 class Close(_Command):
@@ -77,6 +82,11 @@ class Reopen(_Command):
     def post(self, request: Request, id: uuid.UUID) -> HttpResponseBase:  # noqa: A002
         """Take back that a run was closed: jobs of its name that came since are part of it again.
 
-        Only the last closing of a name can be taken back. The answer says which closing it was.
+        Only the last closing of a name can be taken back. `taken_back` says when it had been closed; `closed` is null,
+        as the run is open now.
         """
         return self.done(request, id, reopen_run)
+
+    def told(self, said: Closed) -> dict[str, datetime | None]:
+        """It is open now."""
+        return {"closed": None, "taken_back": said.at}

@@ -17,12 +17,13 @@ from rest_framework.views import APIView
 
 from api.bodies import wake
 from api.errors import respond
-from api.idempotency import HEADER, key_of
+from api.idempotency import HEADER, errors_of, key_of
 from api.permissions import caller_of, scope_of
 from api.renderers import FORMS, XlsxRenderer
 from api.schema import BookSchema
 from api.scopes import EVENTS_WRITE, READ
 from api.serializers.scaling import (
+    AdviceAnswer,
     InterruptionsAnswer,
     RecordAnswer,
     RecordRequest,
@@ -34,7 +35,7 @@ from api.views.base import ListView
 from events import queries as log
 from events.access import Scope
 from events.types.scaling import ScalingRecorded
-from jobs import queries_interruptions, queries_scaling
+from jobs import queries_goodput, queries_interruptions, queries_scaling
 from jobs.actions import NotDone, Saying
 from jobs.actions_scaling import record_scaling
 from jobs.filters_training import ScalingRecordFilter
@@ -42,10 +43,14 @@ from jobs.queries_interruptions import COLUMNS, RunInterruptions
 from jobs.queries_runs import run_named
 from jobs.queries_scaling import CHANGED, Line, against
 
-__all__ = ["Interruptions", "RunSpeed", "ScalingRecords"]
+__all__ = ["Advice", "Interruptions", "RunSpeed", "ScalingRecords"]
 
 NO_TOPOLOGY: Final = "placement: no data, the topology of the cluster is not known"
 NO_FAULTS: Final = "fault: no data, no source of faults is connected"
+ADVISED: Final = ("refused", "failures", "node_days", "mttf", "mttf_low", "mttf_high", "others", "ran", "mtto", "mtti",
+                  "blocking", "restart", "interval", "young", "daly")  # fmt: skip
+UNTOLD: Final = "Its programs told nothing, so nothing is known of its saves."
+OF_MFU: Final = ("flop_per_token", "peak_gflops", "convention")
 FORMAT: Final = OpenApiParameter("format", str, enum=["json", "csv", "xlsx"])
 
 
@@ -97,18 +102,21 @@ class ScalingRecords(ListView):
         caller = caller_of(request)
         saying = Saying(scope_of(request), caller.actor if caller else "", key_of(request))
         try:
-            data = _recorded(asked.validated_data)
-            said = record_scaling(saying, data, asked.validated_data["measured"])
+            said = record_scaling(saying, _recorded(asked.validated_data), asked.validated_data["measured"])
         except NotDone as fault:
-            return respond(409 if fault.code == "replaced" else 422, fault.text, code=fault.code)
-        except ValueError as error:
-            return respond(422, str(error), code="invalid")
+            status = 409 if fault.code == "replaced" else 422
+            return respond(status, fault.text, code=fault.code, errors=errors_of(fault))
         wake()
         return Response({"position": said.position, "again": said.again}, status=200 if said.again else 201)
 
 
 def _recorded(asked: dict[str, Any]) -> ScalingRecorded:
-    """The event's data; raises ValueError where fields do not go together."""
+    """The event's data. Raises NotDone where fields do not go together, naming those that are missing."""
+    told = [name for name in OF_MFU if asked.get(name) is not None]
+    if told and len(told) < len(OF_MFU):
+        missing = tuple(name for name in OF_MFU if name not in told)
+        text = "an MFU needs flop_per_token, peak_gflops and convention: tell all three or none"
+        raise NotDone("invalid", text, fields=missing)
     thousandths = ("tokens_per_second", "step_seconds", "communication", "measured")
     plain = {name: value for name, value in asked.items() if name not in thousandths and value is not None}
     step, communication = asked.get("step_seconds"), asked.get("communication")
@@ -171,6 +179,26 @@ def _line(line: Line) -> dict[str, Any]:
     }  # fmt: skip
 
 
+class Advice(_OfRun):
+    """How often a run should save."""
+
+    @extend_schema(responses=AdviceAnswer)
+    def get(self, request: Request, id: uuid.UUID) -> HttpResponse:  # noqa: A002 - name in the address
+        """What failures, other ends that lost work and saving cost, and the band of intervals that cost least."""
+        run = self.run(request, id)
+        found = queries_goodput.of_run(run, datetime.now(UTC))
+        advice = found.advice if found else queries_goodput.Advice(UNTOLD)
+        known = {name: getattr(advice, name) for name in ADVISED}
+        body = {
+            "run": run.id, "instrumented": found is not None, **known,
+            "band": advice.band._asdict() if advice.band else None, "saving_gpu_seconds": advice.saving,
+            "losses": [{"interval": one.interval, "word": one.word, "saving": one.saving, "interrupted": one.failing}
+                       for one in advice.losses],
+            "as_of": _as_of(),
+        }  # fmt: skip
+        return HttpResponse(msgspec.json.encode(body), content_type="application/json")
+
+
 class Interruptions(_OfRun):
     """What interrupted a run."""
 
@@ -191,7 +219,7 @@ class Interruptions(_OfRun):
         body = {
             "run": run.id, "instrumented": found is not None, "rows": rows, "total": found.total if found else None,
             "uncharged": found.uncharged if found else None, "parts": found.told if found else None,
-            "gaps": [NO_FAULTS], "as_of": _as_of(),
+            "gaps": [] if found and found.knows_faults else [NO_FAULTS], "as_of": _as_of(),
         }  # fmt: skip
         return HttpResponse(msgspec.json.encode(body), content_type="application/json")
 

@@ -16,10 +16,11 @@ from api.scopes import EVENTS_WRITE
 from api.serializers.taken import KeptAnswer
 from api.webhooks import REST_KINDS, post_webhook
 
-__all__ = ["Hook", "Jobcomp", "Rest", "Sacct"]
+__all__ = ["Alertmanager", "Hook", "Jobcomp", "Redfish", "Rest", "Sacct"]
 
 TOKEN = OpenApiParameter("token", str, description="The token, where the sender can set neither header nor password.")
 CLUSTER = OpenApiParameter("cluster", str, description="The cluster, where the body does not name it.")
+NODE = OpenApiParameter("node", str, description="The node or unit, where the subscription's Context names none.")
 TIMEZONE = OpenApiParameter("timezone", str, description="Zone of local times in text (Europe/Berlin).")
 KIND = OpenApiParameter("kind", str, enum=list(REST_KINDS), description="What the document is; found by its shape.")
 JSON = {"application/json": OpenApiTypes.OBJECT}
@@ -97,4 +98,36 @@ class Rest(_Webhook):
     )
     def post(self, _: Request) -> Response:
         """Take jobs of slurmrestd's /slurm or /slurmdb, or of `squeue --json`."""
+        raise NotImplementedError  # as above
+
+
+class Alertmanager(_Webhook):
+    """Alertmanager's webhook receiver."""
+
+    door = "alertmanager"
+
+    @extend_schema(
+        operation_id="ingest_alertmanager", request=JSON, parameters=[TOKEN, CLUSTER], responses={200: KeptAnswer}
+    )
+    def post(self, _: Request) -> Response:
+        """Take a notification of Alertmanager's webhook, version 4: each alert is a sighting of a fault.
+
+        Answered 200 as soon as the body is durable; what cannot be read becomes a rejection.
+        """
+        raise NotImplementedError  # as above
+
+
+class Redfish(_Webhook):
+    """Event subscriptions of management controllers, coolant units and switches."""
+
+    door = "redfish"
+
+    @extend_schema(
+        operation_id="ingest_redfish", request=JSON, parameters=[TOKEN, CLUSTER, NODE], responses={200: KeptAnswer}
+    )
+    def post(self, _: Request) -> Response:
+        """Take a Redfish event; subscribe with the Context `<cluster>:<node or unit>`, or name both in the address.
+
+        Answered as Alertmanager.
+        """
         raise NotImplementedError  # as above

@@ -20,7 +20,7 @@ import msgspec
 from django.db import DatabaseError, connections, transaction
 
 from config.celery import app
-from config.demo import looks, nodes, posts
+from config.demo import alerts, looks, nodes, posts
 from config.demo.load import Ask
 from config.demo.loading import MARGIN, deliver
 from config.demo.programs import events_of
@@ -64,6 +64,7 @@ class Teller:
         seen = list(looks.bodies(self._looks(now)))
         queue, begin = self._world.queue, midnight(self._world.begin)
         changed = list(nodes.bodies(self._world.hall, queue.faults, begin, self._told, now))
+        alarms = list(alerts.bodies(self._world.hall, queue.faults, self._told, now))
         with transaction.atomic():
             for kind, body in bodies:
                 deliver(kind, body)
@@ -71,10 +72,12 @@ class Teller:
                 deliver("slurmctld-jobs", body, looked=at)
             for at, body in changed:
                 deliver("slurm-nodes", body, looked=at)
+            for _, body in alarms:
+                deliver("alertmanager", body)
         self._told = now
         self._polled = now if poll else self._polled
         self._checks = {key: job for key, job in self._checks.items() if (job.end or 0) > self._polled}
-        return len(bodies) + len(seen) + len(changed)
+        return len(bodies) + len(seen) + len(changed) + len(alarms)
 
     def _happened(self, now: int) -> list[Job]:
         """Jobs of which there are posts. After a pause the accounting tells what happened in it, and only that."""

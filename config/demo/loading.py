@@ -19,7 +19,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection, transaction
 
-from config.demo import commissioning, looks, nodes, people, posts
+from config.demo import alerts, commissioning, looks, nodes, people, posts
 from config.demo.hall import CLUSTER
 from config.demo.programs import events_of
 from config.demo.tell import COLUMNS, rows
@@ -45,7 +45,8 @@ AT_ONCE: Final = 5_000
 MARGIN: Final = 120
 """Seconds by which telling may lag behind what happens."""
 KINDS: Final = {"slurm-hook": "hook", "jobcomp": "jobcomp", "sacct-text": "sacct", "cloudevents": "training",
-                "slurmctld-jobs": "slurmctld", "slurm-nodes": "slurmctld"}  # fmt: skip
+                "slurmctld-jobs": "slurmctld", "slurm-nodes": "slurmctld",
+                "alertmanager": "alertmanager"}  # fmt: skip
 """Kind of a delivery -> first part of its source."""
 UNREADABLE: Final = (
     "19987|19987|1|pod-a|vision|mdietz|train|normal|odd|name||{0}|{0}|{0}|{0}|COMPLETED|0:0|None|1|12||gpu003||60",
@@ -114,6 +115,7 @@ def load(plan: Plan, world: World, until: int, *, stdout: Any, stderr: Any, step
     for place in nodes.places(world.hall, plan.begin):
         say(place, type_="node.declared", actor=ACTOR, key=f"{plan.key}/node/{place.node}")
     tell_nodes(world, truth)
+    step(f"told {tell_alerts(world, truth)} notifications of faults")
     step(f"told {tell_looks(truth)} looks at jobs that wait")
     truth.programs = world.programs(until)
     step(f"told {tell_programs(truth)} events of training programs")
@@ -180,6 +182,17 @@ def tell_nodes(world: World, truth: Truth) -> None:
             deliver("slurm-nodes", body, looked=at)
     while deliveries.drain():
         pass
+
+
+def tell_alerts(world: World, truth: Truth) -> int:
+    """What Alertmanager posted of nodes that failed and came back. How many notifications."""
+    found = list(alerts.bodies(world.hall, truth.faults, 0, truth.until))
+    with transaction.atomic():
+        for _, body in found:
+            deliver("alertmanager", body)
+    while deliveries.drain():
+        pass
+    return len(found)
 
 
 def tell_looks(truth: Truth) -> int:

@@ -45,7 +45,9 @@ def described(
 
     head: the first line. known: by (cluster, node). now_us: when it is said, microseconds since 1970.
     """
-    names = [name.strip().lower() for name in next(csv.reader([head]))]
+    names = [name.strip().lower() for name in _cells(head)]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"the head names {', '.join(twice)} twice")
     if "node" not in names or (unknown := sorted(set(names) - set(COLUMNS))):
         extra = f"; it has {', '.join(unknown)}" if "node" in names else ""
         raise ValueError(f"a head with `node` and any of {', '.join(COLUMNS[1:])} is expected{extra}")
@@ -53,8 +55,27 @@ def described(
         if isinstance(line, TooLong):
             yield refusal(number, "", "too_long", f"line of {line.size} characters", line.head)
         elif line.strip():
-            row = dict(zip(names, next(csv.reader([line])), strict=False))
+            try:
+                row = _row(names, line)
+            except ValueError as error:
+                yield refusal(number, "", "field_count", str(error), line)
+                continue
             yield from _said(number, row, row.get("cluster") or cluster, known, now_us, line)
+
+
+def _cells(line: str) -> list[str]:
+    """The cells of a line of CSV. Raises ValueError for one that is none."""
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error as error:
+        raise ValueError(str(error)) from None
+
+
+def _row(names: list[str], line: str) -> dict[str, str]:
+    cells = _cells(line)
+    if len(cells) != len(names):
+        raise ValueError(f"expected {len(names)} cells and found {len(cells)}")
+    return dict(zip(names, cells, strict=True))
 
 
 def leaves(
@@ -67,8 +88,9 @@ def leaves(
             continue
         try:
             names = expand(found[2])
-        except Bad as bad:
-            yield refusal(number, "Nodes", bad.code, bad.text, found[0])
+        except (Bad, ValueError) as error:
+            text = error.text if isinstance(error, Bad) else str(error)
+            yield refusal(number, "Nodes", "bad_node_list", text, found[0])
             continue
         for name in names:
             yield from _said(number, {"node": name, "leaf": found[1]}, cluster, known, now_us, found[0])
@@ -86,6 +108,9 @@ def _said(
         data = _checked(msgspec.structs.replace(base, **_fields(row)))
     except Bad as bad:
         yield refusal(number, bad.pointer, bad.code, bad.text, told)
+        return
+    except ValueError as error:  # a day that the calendar has not
+        yield refusal(number, "from_day", "invalid", str(error), told)
         return
     if data != before.declared:
         key = f"{cluster}/{node}/after:{before.position}"

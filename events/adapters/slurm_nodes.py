@@ -10,7 +10,6 @@ latest time in it, and the same record again says nothing.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -168,8 +167,9 @@ _COLUMNS: Final = ("NodeName", "TimeStart", "TimeEnd", "StateRaw", "Reason")
 def node_events(_content_type: str, headers: Mapping[str, str], body: bytes) -> Items:
     """`sacctmgr show events -P` with `SLURM_TIME_FORMAT=%s`: the columns NodeName, TimeStart, TimeEnd, StateRaw, Reason
     (and Cluster, User); entries of the cluster itself are passed over."""
-    rows = csv.reader(body.decode("utf-8", "replace").splitlines(), delimiter="|", quoting=csv.QUOTE_NONE)
-    head = next(rows, [])
+    # By newlines alone: a reason may hold what splitlines takes for the end of a line.
+    rows = (line.rstrip("\r").split("|") for line in body.decode("utf-8", "replace").split("\n"))
+    head = next(rows)
     if missing := [name for name in _COLUMNS if name not in head]:
         text = f"the head lacks {', '.join(missing)}; send `sacctmgr show events -P format=...` with its head"
         return [refusal(0, "", "malformed", text, body[:2000])]
@@ -178,8 +178,15 @@ def node_events(_content_type: str, headers: Mapping[str, str], body: bytes) -> 
 
 def _events(head: list[str], rows: Iterator[list[str]], named: str) -> Iterator[Draft | Refusal]:
     for index, row in enumerate(rows):
-        said, told = _named(head, row), "|".join(row)
-        if not said.get("NodeName"):
+        told = "|".join(row)
+        if not told:
+            continue
+        if len(row) < len(head):
+            text = f"expected {len(head)} columns and found {len(row)}: the line is cut off"
+            yield refusal(index, "", "field_count", text, told.encode())
+            continue
+        said = _named(head, row)
+        if not said["NodeName"]:
             continue
         try:
             yield _event(index, said, named or said.get("Cluster", ""))

@@ -10,14 +10,14 @@ __all__ = ["standing_closings"]
 def standing_closings(said: Iterable[tuple[str, int, str]]) -> list[tuple[int, str]]:
     """When runs of one name were closed (epoch seconds) and by whom, as far as nobody took it back; ascending.
 
-    said: type, the closing it is about, and the actor of everything said of the name, the first of equal ones first.
-    Two closings in one second are one.
+    said: type, the closing it is about, and the actor of everything said of the name, in the order of the log: of one
+    second the later word holds, so that what was taken back can be said again. Two closings in one second are one, of
+    whoever said it first.
     """
     closed: dict[int, str] = {}
-    undone: set[int] = set()
     for type_, closed_s, actor in said:
         if type_ == "run.closed":
             closed.setdefault(closed_s, actor)
         else:
-            undone.add(closed_s)
-    return sorted((at, by) for at, by in closed.items() if at not in undone)
+            closed.pop(closed_s, None)
+    return sorted(closed.items())

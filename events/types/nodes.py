@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from events.types.jobs import Epoch, Name, Size, Word
+from events.types.projects import Day, check_day
 from events.types.registry import PERSON, TEXT, EventStruct, event
 
 __all__ = ["HoldOwner", "Lifecycle", "NodeDeclared", "NodeListed", "NodeReported", "NodeRetired"]
@@ -18,8 +19,16 @@ Lifecycle = Literal["planned", "burn_in", "in_service", "draining", "drained", "
                     "retired"]  # fmt: skip
 
 
+Gpus = Annotated[int, Meta(ge=0, le=4096)]
+"""GPUs of one node: no machine has more, and a mistake must not become a hall."""
 HoldOwner = Literal["operator", "scheduler", "policy"]
 """Who keeps a node from work: a person, the scheduler by itself, or a policy of Hallbook."""
+
+
+def check_span(day: str) -> None:
+    """Raise ValueError for a day before 1970 or after 2150: a node stands in neither."""
+    if not "1970-01-02" <= day <= "2150-01-01":
+        raise ValueError(f"from_day {day!r} lies outside 1970 to 2150")
 
 
 def _node(one: EventStruct) -> str:
@@ -36,7 +45,7 @@ class NodeDeclared(EventStruct, frozen=True):
 
     cluster: Name
     node: Name
-    gpus: Size | None = None
+    gpus: Gpus | None = None
     gpu_model: Word | None = None
     site: Place = ""
     hall: Place = ""
@@ -48,7 +57,12 @@ class NodeDeclared(EventStruct, frozen=True):
     """Leaf switch, or rail group where every GPU has a leaf of its own."""
     serial: Place = ""
     guaranteed: bool = True
-    from_day: Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\d$")] | None = None
+    from_day: Day | None = None
+
+    def __post_init__(self) -> None:
+        if self.from_day is not None:
+            check_day(self.from_day)
+            check_span(self.from_day)
 
 
 @event("node.retired", stream=_node)
@@ -57,8 +71,12 @@ class NodeRetired(EventStruct, frozen=True):
 
     cluster: Name
     node: Name
-    from_day: Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\d$")]
+    from_day: Day
     why: Reason = ""
+
+    def __post_init__(self) -> None:
+        check_day(self.from_day)
+        check_span(self.from_day)
 
 
 @event("node.reported", stream=_node)
@@ -81,7 +99,7 @@ class NodeReported(EventStruct, frozen=True):
     reason: Reason | None = None
     reason_by: Annotated[str, Meta(max_length=200, extra={"mark": PERSON})] | None = None
     reason_at: Epoch | None = None
-    gpus: Size | None = None
+    gpus: Gpus | None = None
     gpu_model: Word | None = None
     cpus: Size | None = None
     memory_mb: Annotated[int, Meta(ge=0, le=2**53)] | None = None

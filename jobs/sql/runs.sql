@@ -2,6 +2,7 @@
 -- Needs: touched_runs(run). A job without a run name is a run of its own, written with the job.
 -- step
 DELETE FROM jobs_run r USING touched_runs t WHERE r.id = t.run
+-- What no 64 bits hold is the largest number that they do: absurd sizes must not stop the books (verify tells of it).
 -- step: its state is of a job that runs, else of one that waits, else of the one that ended last
 INSERT INTO jobs_run (id, name, generation, named, cluster, account, user_id, submit, start_at, end_at, state, jobs, attempts,
     gpus, gpu_seconds, node_seconds, position)
@@ -22,10 +23,10 @@ LEFT JOIN LATERAL (
     SELECT min(x.start_at) AS start_at FROM jobs_attempt x WHERE x.run = t.run) a ON true
 LEFT JOIN LATERAL (
     SELECT max(y.gpus) AS gpus,
-           sum(extract(epoch FROM y.end_at - y.start_at)::bigint * y.gpus) FILTER (WHERE x.end_at IS NOT NULL)
-               AS gpu_seconds,
-           sum(extract(epoch FROM y.end_at - y.start_at)::bigint * y.nodes) FILTER (WHERE x.end_at IS NOT NULL)
-               AS node_seconds
+           least(coalesce(sum(extract(epoch FROM y.end_at - y.start_at)::bigint * y.gpus)
+                          FILTER (WHERE x.end_at IS NOT NULL), 0), 9223372036854775807)::bigint AS gpu_seconds,
+           least(coalesce(sum(extract(epoch FROM y.end_at - y.start_at)::bigint * y.nodes)
+                          FILTER (WHERE x.end_at IS NOT NULL), 0), 9223372036854775807)::bigint AS node_seconds
     FROM (SELECT a.id, a.end_at FROM jobs_attempt a WHERE a.run = t.run OFFSET 0) x
     CROSS JOIN LATERAL (SELECT * FROM jobs_segment b WHERE b.attempt = x.id OFFSET 0) y) s ON true
 -- step

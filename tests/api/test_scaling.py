@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import csv
 import io
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from events import projector
 from events.append import append
 from events.models import Event
 from events.rebuild import compare
+from events.types.clusters import ClusterDeclared
+from events.types.scaling import ScalingRecorded
+from jobs import actions_scaling
 from jobs.models import Run, ScalingRecord, Speed
-from tests.hand import gpus, job, mapped, place, project, say
+from tests.hand import gpus, job, mapped, place, project, say, tell
 from tests.jobs.test_training import BEGIN, MINUTE, heard
 
 Make = Callable[..., Client]
@@ -34,6 +41,19 @@ def record(client: Client, body: dict[str, Any], key: str = "", status: int = 20
     return dict(answer.json())
 
 
+def at_once(calls: list[Callable[[], Any]]) -> list[Any]:
+    """What the calls give, each in a thread of its own."""
+
+    def done(call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(done, calls))
+
+
 def rows(client: Client, query: str = "") -> list[dict[str, Any]]:
     answer = client.get(f"{PATH}?ordering=position{query}")
     assert answer.status_code == 200, answer.content
@@ -42,7 +62,8 @@ def rows(client: Client, query: str = "") -> list[dict[str, Any]]:
 
 @pytest.fixture
 def admin(hall: Any, caller: Make) -> Client:
-    say(place())
+    say(place(), ClusterDeclared(cluster="pod-a"), ClusterDeclared(cluster="pod-b"))
+    projector.catch_up()
     return caller("admin")
 
 
@@ -120,7 +141,9 @@ def test_the_same_key_records_once(admin: Client) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [({"gpus": 0}, "gpus"), ({"tokens_per_second": "0"}, "more than 0"), ({"measured": "yesterday"}, "measured"),
-     ({"token_per_second": 1}, "no such field"), ({"kind": "weekly"}, "kind"), ({"signed_by": ""}, "signed_by")],
+     ({"token_per_second": 1}, "no such field"), ({"kind": "weekly"}, "kind"), ({"signed_by": ""}, "signed_by"),
+     ({"step_seconds": "0"}, "step_seconds"),
+     ({"measured": "2024-03-01T10:00:00"}, "measured\",\"text\":\"this time has no zone: write 2024-03-01T10:00:00Z")],
 )  # fmt: skip
 def test_what_is_wrong_is_named(admin: Client, change: dict[str, Any], said: str) -> None:
     answer = admin.post(PATH, {**SMALL, **change}, content_type="application/json")
@@ -132,7 +155,97 @@ def test_what_is_wrong_is_named(admin: Client, change: dict[str, Any], said: str
 def test_an_mfu_needs_all_its_inputs_and_nothing_is_measured_tomorrow(admin: Client) -> None:
     told = record(admin, {**SMALL, "flop_per_token": 1}, status=422)
     assert "all three or none" in told["detail"]
-    assert "ahead of our clock" in record(admin, {**SMALL, "measured": "2199-01-01T00:00:00Z"}, status=422)["detail"]
+    assert [one["pointer"] for one in told["errors"]] == ["/peak_gflops", "/convention"]
+    told = record(admin, {**SMALL, "measured": "2199-01-01T00:00:00Z"}, status=422)
+    assert "ahead of our clock" in told["detail"]
+    assert [one["pointer"] for one in told["errors"]] == ["/measured"]
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "pointers"),
+    [({"cluster": "pod-z"}, "cluster", ["/cluster"]), ({"model": "gpt\u2028/8b\x1f"}, "invalid", ["/model"]),
+     ({"replaces": 10**9}, "missing", ["/replaces"])],
+)  # fmt: skip
+def test_what_breaks_a_rule_is_named_as_it_was_sent(
+    admin: Client, change: dict[str, Any], code: str, pointers: list[str]
+) -> None:
+    told = record(admin, {**SMALL, **change}, status=422)
+    assert (told["code"], [one["pointer"] for one in told["errors"]]) == (code, pointers)
+    assert all(one["text"] for one in told["errors"])
+    assert not ScalingRecord.objects.exists()
+
+
+def test_a_record_of_another_cluster_is_not_replaced(admin: Client) -> None:
+    of_a = record(admin, SMALL)["position"]
+    told = record(admin, {**SMALL, "cluster": "pod-b", "replaces": of_a}, status=422)
+    assert (told["code"], told["errors"][0]["pointer"]) == ("other_cluster", "/replaces")
+    assert [row["replaced_by"] for row in rows(admin)] == [None]
+
+
+def test_of_two_that_replace_one_record_at_once_one_is_heard(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have looked before either speaks."""
+    wrong = record(admin, SMALL)["position"]
+    both, look = threading.Barrier(2), actions_scaling._may_be_said
+
+    def looked(saying: Any, data: Any) -> None:
+        look(saying, data)
+        both.wait(20)
+
+    monkeypatch.setattr(actions_scaling, "_may_be_said", looked)
+    bodies = [{**SMALL, "tokens_per_second": tokens, "replaces": wrong} for tokens in ("110000", "120000")]
+    answers = at_once([partial(admin.post, PATH, body, content_type="application/json") for body in bodies])
+    monkeypatch.undo()
+    projector.catch_up()
+    assert sorted(answer.status_code for answer in answers) == [201, 409]
+    assert next(answer.json()["code"] for answer in answers if answer.status_code == 409) == "replaced"
+    assert len(rows(admin, "&counts=true")) == 1
+    assert Event.objects.filter(type="scaling.recorded").count() == 2
+
+
+def test_the_same_replacement_under_one_key_at_once_is_one(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = record(admin, SMALL)["position"]
+    both, look = threading.Barrier(2), actions_scaling._may_be_said
+
+    def looked(saying: Any, data: Any) -> None:
+        look(saying, data)
+        both.wait(20)
+
+    monkeypatch.setattr(actions_scaling, "_may_be_said", looked)
+    send = partial(admin.post, PATH, {**SMALL, "replaces": wrong}, content_type="application/json",
+                   headers={"Idempotency-Key": "twice"})  # fmt: skip
+    one, other = at_once([send, send])
+    assert sorted((one.status_code, other.status_code)) == [200, 201]
+    assert one.json()["position"] == other.json()["position"]
+
+
+def test_a_key_that_was_used_otherwise_does_not_hold_the_record(admin: Client) -> None:
+    """The refused replacement leaves no claim: the right one is heard."""
+    wrong = record(admin, SMALL, key="k")["position"]
+    assert record(admin, {**SMALL, "gpus": 16, "replaces": wrong}, key="k", status=422)["code"] == "key_used"
+    record(admin, {**SMALL, "gpus": 16, "replaces": wrong}, key="k-2")
+
+
+def raw(tokens: int, cluster: str = "pod-a", replaces: int | None = None) -> int:
+    """A record that came as an event, which nobody checks against the others. Its position."""
+    return tell(ScalingRecorded(cluster=cluster, model="gpt-8b", kind="acceptance", gpus=8, signed_by="A",
+                                milli_tokens_per_second=tokens * 1000, replaces=replaces))  # fmt: skip
+
+
+def test_of_events_that_replace_one_record_the_first_counts(admin: Client) -> None:
+    wrong = raw(100_000)
+    first = raw(110_000, replaces=wrong)
+    second = raw(120_000, replaces=wrong)
+    third = raw(130_000, replaces=second)
+    lost = raw(140_000, replaces=1)
+    again = raw(150_000, replaces=1)
+    ahead = raw(160_000, replaces=10**6)
+    other = raw(170_000, "pod-b", replaces=first)
+    found = {row["position"]: row["replaced_by"] for row in rows(admin)}
+    assert found == {wrong: first, first: None, second: first, third: first, lost: None, again: lost, ahead: None,
+                     other: None}  # fmt: skip
+    told = record(admin, {**SMALL, "replaces": second}, status=409)
+    assert f"position {first}" in told["detail"]
+    compare([group for group in projector.groups() if group.name == "jobs"])
 
 
 def test_the_log_holds_no_name(admin: Client) -> None:
@@ -169,7 +282,8 @@ MODEL = {"flop_per_token": 48_000_000_000, "peak_gflops": 989_000, "convention":
 @pytest.fixture
 def run(hall: Any) -> str:
     """A run of two jobs: on 8 GPUs 100,000 tokens/s, on 64 593,400 with an MFU of 0.45, and some that is told less."""
-    say(place(), project("nlp"), project("vision"), mapped("a", "nlp"), mapped("b", "vision"),
+    say(place(), ClusterDeclared(cluster="pod-a"), project("nlp"), project("vision"),
+        mapped("a", "nlp"), mapped("b", "vision"),
         job("1", BEGIN, BEGIN + 3600, run="big", **gpus(8)),
         job("2", BEGIN + 3600, BEGIN + 7200, run="big", **gpus(64)),
         job("3", BEGIN, BEGIN + 3600, account="b", **gpus(4)))  # fmt: skip
@@ -225,7 +339,7 @@ def test_rows_of_attempts_say_how_fast_they_went(run: str, caller: Make) -> None
 
 
 def test_nobody_sees_the_speed_of_another_project_s_run(run: str, caller: Make) -> None:
-    for path in ("speed", "interruptions"):
+    for path in ("speed", "interruptions", "advice"):
         assert caller("read", projects=("vision",)).get(f"/api/v1/runs/{run}/{path}").status_code == 404
         assert caller("read", projects=("nlp",)).get(f"/api/v1/runs/{run}/{path}").status_code == 200
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from api import tokens
 from api.door import PATH, Door
+from tests.events.adapters.telemetry import V1, write_request
 
 pytestmark = pytest.mark.django_db
 
@@ -54,6 +56,16 @@ def test_it_takes_events_and_sends_the_security_headers() -> None:
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'"
     assert headers["Content-Length"] == str(len(answer))
+
+
+def test_it_takes_samples_with_the_headers_that_their_sender_asks_for() -> None:
+    _, secret = tokens.create("door", ["events:write"])
+    raw = write_request(({"__name__": "up"}, [(1.0, time.time_ns() // 1_000_000)]))
+    told = {"CONTENT_TYPE": V1, "HTTP_CONTENT_ENCODING": "snappy", "HTTP_AUTHORIZATION": f"Bearer {secret}"}
+    status, headers, answer = ask(raw, PATH_INFO="/api/v1/ingest/prometheus/write", **told)
+    assert (status, answer) == ("204 No Content", b"")
+    assert headers["X-Prometheus-Remote-Write-Samples-Written"] == "1"
+    assert headers["X-Content-Type-Options"] == "nosniff"
 
 
 def test_without_a_token_it_refuses_and_says_how() -> None:

@@ -14,7 +14,7 @@ from django.test import Client
 from events.actions import say
 from events.types.clusters import ClusterDeclared
 from tests.web.books import declare
-from tests.web.test_waiting import HOUR, NOW, look, running, told
+from tests.web.test_waiting import HOUR, NOW, look, nodes, running, told
 
 pytestmark = pytest.mark.django_db
 URL = "/api/v1/waiting"
@@ -54,16 +54,29 @@ def test_every_job_with_its_cause(caller: Callable[..., Client]) -> None:
     assert datetime.fromisoformat(full["enough_at"]) == limit
     assert [(one["project"], one["amount"], one["attempts"]) for one in full["holders"]] == [("vision", 96, 1)]
     assert second["waits_for"] == {"kind": "share", "told": False, "jobs_before": 0, "gpus_before": 0,
-                                   "jobs_beside": 1, "gpus_beside": 64}  # fmt: skip
+                                   "jobs_beside": 1, "gpus_beside": 64, "free": None}  # fmt: skip
     assert [(one["project"], one["cause"], one["jobs"], one["gpus"]) for one in body["totals"]] == [
         ("nlp", "full", 1, 64), ("vision", "own_share", 1, 64)
     ]  # fmt: skip
+    assert full["free"] is body["partitions"][0]["free"] is None, "no node is known"
     assert body["others"] == {"jobs": 0, "gpus": 0}
     assert body["partitions"][0]["ends"] == [
         {"at": limit.isoformat().replace("+00:00", "Z"), "project": "vision", "amount": 96, "total": 96}
     ]
     assert body["estimates"]["total"]["count"] == 0
     assert body["estimates"]["total"]["median"] is None
+
+
+def test_gpus_that_are_free_now(caller: Callable[..., Client]) -> None:
+    nodes("gpu001", "gpu002", "gpu003")  # 96 GPUs are in use on gpu001, none on the others
+    body = asked(caller("read"))
+    by_job = {row["job_id"]: row["waits_for"] for row in body["rows"]}
+    assert (by_job["10"]["free"], by_job["20"]["free"], body["partitions"][0]["free"]) == (16, 16, 16)
+    nodes("gpu004", "gpu005", "gpu006", "gpu007", "gpu008", "gpu009")
+    (row,) = asked(caller("read"), "?cause=full")["rows"]
+    assert row["waits_for"]["free"] == row["gpus"] == 64
+    assert datetime.fromisoformat(row["waits_for"]["enough_at"]).timestamp() >= NOW
+    assert datetime.fromisoformat(row["waits_for"]["enough_at"]).timestamp() < NOW + HOUR, "now, not when a limit ends"
 
 
 def test_a_token_of_one_project_learns_counts_of_others(caller: Callable[..., Client]) -> None:

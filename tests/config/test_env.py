@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import time
+from pathlib import Path
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -61,3 +65,17 @@ def test_address(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("URL", value)
         with pytest.raises(ImproperlyConfigured, match="URL"):
             env.address("URL", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [({}, "http://localhost:8000"), ({"HALLBOOK_PORT": "8131"}, "http://localhost:8131"),
+     ({"HALLBOOK_PORT": "8131", "HALLBOOK_URL": "https://hall.example.org"}, "https://hall.example.org"),
+     ({"HALLBOOK_PORT": "8131", "HALLBOOK_ALLOWED_HOSTS": "hall.example.org"}, "http://hall.example.org")],
+)  # fmt: skip
+def test_links_in_mails_lead_to_the_port_that_is_served(tmp_path: Path, given: dict[str, str], address: str) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HALLBOOK_")}
+    environment = {**kept, "HALLBOOK_HOME": str(tmp_path), "DJANGO_SETTINGS_MODULE": "config.settings", **given}
+    command = [sys.executable, "-c", "from django.conf import settings; print(settings.SITE_URL)"]
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == address

@@ -12,17 +12,21 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from config.demo.alerts import gpu_of
 from config.demo.loading import Plan, load
 from config.demo.truth import Attempt, Truth, percentile, project_of
 from config.demo.world import World, midnight
 from events import projector
 from events.access import Scope
+from events.adapters.hostlist import expand
 from events.rebuild import compare
-from fleet.models import Hold, NodeSpell
+from fleet.models import Fault, Hold, NodeSpell
+from fleet.queries_faults import Ended, nearest
 from fleet.queries_nodes import capacity
 from jobs.goodput import PARTS
 from jobs.models import Attempt as AttemptRow
 from jobs.models import Checkpoint, Goodput, Job, ProjectPlace, Run
+from jobs.queries_interruptions import of_run
 from tests.hand import ask, column, own_database
 
 BEGIN = date(2025, 3, 24)
@@ -230,3 +234,41 @@ def test_nodes_were_down_as_they_failed(truth: Truth) -> None:
     found = capacity(Scope.everything(), pieces, pieces[0][1])
     assert sum(one.installed_gpu_seconds or 0 for one in found) == installed
     assert sum(one.available_gpu_seconds or 0 for one in found) == installed - lost
+
+
+def test_every_failure_of_a_node_is_one_fault_and_names_what_it_ended(truth: Truth) -> None:
+    world = World(PLAN.pod, PLAN.seed, PLAN.begin)
+    failed = [fault for fault in truth.faults if fault.start <= truth.until]
+    expected = {
+        (world.hall.name(fault.node), "node-down" if gpu_of(world.hall, fault) is None else "xid-79",
+         gpu_of(world.hall, fault), fault.start, fault.end if fault.end <= truth.until else None)
+        for fault in failed
+    }  # fmt: skip
+    rows = Fault.objects.values_list("node", "kind", "gpu", "opened", "closed")
+    books = [(node, kind, gpu, second(opened), second(closed)) for node, kind, gpu, opened, closed in rows]
+    assert len(books) == len(failed) > 0
+    assert set(books) == expected
+    # Attempts that a node's failure ended, by the simulator; those whose programs tell name the fault.
+    ended = {
+        (attempt.job.id, attempt.end): world.hall.name(fault.node)
+        for attempt in truth.attempts()
+        for fault in failed
+        if (attempt.state, attempt.end) == ("NODE_FAIL", fault.start) and fault.node in attempt.sizes[-1].nodes
+    }
+    lost = {
+        row.id: Ended(row.cluster, frozenset(expand(row.node_list)), row.end)
+        for row in AttemptRow.objects.filter(state="NODE_FAIL")
+    }
+    named = nearest(Scope.everything(), lost)
+    assert len(named) == len(lost) == len(ended)
+    assert lost or truth.until < FIRST + 20 * 86_400, "in nine days only idle nodes failed"
+    for row in AttemptRow.objects.filter(state="NODE_FAIL"):
+        assert named[row.id].node == ended[int(row.job_id), second(row.end)]
+    for run in Run.objects.filter(id__in=Goodput.objects.filter(attempt__in=lost).values("run")):
+        told = of_run(run)
+        rows_of_run = told.rows if told else ()
+        assert all(row["fault"] == named[row["attempt"]].id for row in rows_of_run if row["attempt"] in lost)
+
+
+def second(at: datetime | None) -> int | None:
+    return None if at is None else round(at.timestamp())

@@ -12,6 +12,7 @@ from django.test import Client
 
 from api import tokens
 from events import projector, reports
+from events import queries as log
 from events.access import Scope
 from events.adapters import Draft
 from events.derive.attempts import Sighting, fold
@@ -21,6 +22,7 @@ from events.types import REGISTRY
 from events.types.jobs import JobReported
 from jobs import windows
 from jobs.checks import check
+from jobs.models import Run
 
 UTC_ZONE = ZoneInfo("UTC")
 NOON = 1_790_000_000
@@ -97,6 +99,27 @@ def test_sums_beyond_64_bits_are_told() -> None:
     assert reports.run("usage", Scope.everything(), params).total["gpu_seconds"] == 3 * NOON * most
 
 
+@pytest.mark.django_db
+def test_a_run_beyond_64_bits_does_not_stop_the_books() -> None:
+    """Three jobs of one run, each of 2^31 - 1 GPUs for 56 years: more than 2^63 GPU-seconds together."""
+    most = 2**31 - 1
+    drafts = [
+        Draft(
+            "job.reported",
+            JobReported(
+                cluster="c", job_id=str(n), state="COMPLETED", start=0, end=NOON, gpus=most, account="a", run="huge"
+            ),
+            str(n), NOON * 10**6, n,
+        )
+        for n in range(3)
+    ]  # fmt: skip
+    Intake(source="s", actor="t").take(drafts)
+    projector.catch_up()
+    assert 3 * NOON * most > 2**63
+    assert Run.objects.get(named=True).gpu_seconds == 2**63 - 1
+    assert log.as_of().position == log.head_position()
+
+
 @pytest.mark.parametrize("zone", ["posix/Europe/Berlin", "right/Europe/Berlin", "localtime", "Mars/Olympus"])
 def test_a_zone_that_only_some_programs_know_is_refused(zone: str) -> None:
     with pytest.raises(ValueError, match="is not in the tz database"):
@@ -170,3 +193,17 @@ def test_many_members_of_gzip_are_refused() -> None:
     )  # fmt: skip
     assert answer.status_code == 400
     assert "over 100 members" in answer.json()["detail"]
+
+
+@pytest.mark.django_db
+def test_rows_and_total_of_what_runs_have_one_instant() -> None:
+    """A job of 8 GPUs has run since noon: rows, total and `as_of` must not each have a now of their own."""
+    data = JobReported(cluster="c", job_id="1", state="RUNNING", start=NOON, gpus=8, account="a", user="u")
+    Intake(source="s", actor="t").take([Draft("job.reported", data, "k", NOON * 10**6, 0)])
+    projector.catch_up()
+    start, end = datetime(2020, 1, 1, tzinfo=UTC), datetime(2040, 1, 1, tzinfo=UTC)
+    for by in ((), ("quarter",), ("account", "user"), ("year", "cluster")):
+        found = reports.run("usage", Scope.everything(), Params(start, end, UTC_ZONE, by))
+        ran = int((found.as_of.time - datetime.fromtimestamp(NOON, UTC)).total_seconds())
+        assert found.total["gpu_seconds"] == 8 * ran
+        assert sum(row["gpu_seconds"] for row in found.rows) == 8 * ran

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -11,7 +13,7 @@ from events.access import Scope
 from events.queries import head_position
 from events.rebuild import known_at
 from events.types.runs import RunClosed, RunReopened
-from jobs.actions import NotDone, Saying, close_run, closings_of, reopen_run
+from jobs.actions import Closed, NotDone, Saying, close_run, closings_of, reopen_run
 from jobs.models import Attempt, Closing, Job, Run, Segment
 from tests.hand import HOUR, at, gpus, job, place, read_models, tell
 
@@ -81,10 +83,17 @@ def test_a_reopened_run_is_one_again_and_the_first_key_never_moved() -> None:
     assert [row.closed.timestamp() for row in Closing.objects.all()] == [T + 8 * HOUR]
 
 
-def test_reopened_before_the_closing_is_heard_of_means_the_same() -> None:
+def test_of_one_second_the_later_word_holds() -> None:
+    """Closed, taken back and closed again as of one second, by other people: the last closing stands, and is whose."""
     tell(*TWO, reopened(T + HOUR))
-    tell(closed(T + HOUR))
-    assert runs() == {"big": (2, 12 * HOUR)}
+    parted, whole = {"big": (1, 8 * HOUR), "big #2": (1, 4 * HOUR)}, {"big": (2, 12 * HOUR)}
+    words: list[Callable[[int], RunClosed | RunReopened]] = [
+        closed, reopened, closed, closed, reopened, reopened, closed]  # fmt: skip
+    for number, expected in enumerate([parted, whole, parted, parted, whole, whole, parted]):
+        tell(words[number](T + HOUR), key=f"{number}/")
+        assert runs() == expected, number
+    with known_at(head_position()):
+        assert runs() == parted
 
 
 def test_as_known_before_the_closing() -> None:
@@ -114,6 +123,46 @@ def test_close_and_take_back_by_command() -> None:
     assert closings_of("a", "big") == []
     with pytest.raises(NotDone, match="not closed"):
         reopen_run(STAFF, key)
+
+
+def test_closed_again_as_of_the_second_that_was_taken_back() -> None:
+    tell(*TWO)
+    as_of = datetime.fromtimestamp(T + HOUR, UTC)
+    close_run(STAFF, keys()[1], as_of)
+    projector.catch_up()
+    reopen_run(STAFF, keys()[1])
+    projector.catch_up()
+    other = Saying(Scope.everything(), "user:2")
+    assert close_run(other, keys()[1], as_of) == Closed(as_of, "user:2")
+    projector.catch_up()
+    assert closings_of("a", "big") == [Closed(as_of, "user:2")]
+    assert runs() == {"big": (1, 8 * HOUR), "big #2": (1, 4 * HOUR)}
+    assert Closing.objects.get().actor == "user:2"
+
+
+def test_a_closing_before_the_first_job_would_lose_the_run() -> None:
+    """Job 1 was submitted at T: a second before there was no run, at that second there was."""
+    tell(*TWO)
+    with pytest.raises(NotDone, match="no job of the run was submitted by then") as caught:
+        close_run(STAFF, keys()[1], datetime.fromtimestamp(T - 1, UTC))
+    assert (caught.value.code, caught.value.fields) == ("at", ("at",))
+    assert closings_of("a", "big") == []
+    assert close_run(STAFF, keys()[1], datetime.fromtimestamp(T + HOUR, UTC)).at.timestamp() == T + HOUR
+    projector.catch_up()
+    with pytest.raises(NotDone, match="no job of the run"):
+        close_run(STAFF, keys()[2], datetime.fromtimestamp(T + 2 * HOUR - 1, UTC))
+    assert close_run(STAFF, keys()[2], datetime.fromtimestamp(T + 4 * HOUR, UTC)).at.timestamp() == T + 4 * HOUR
+    projector.catch_up()
+    assert runs() == {"big": (1, 8 * HOUR), "big #2": (1, 4 * HOUR)}
+
+
+def test_the_second_run_cannot_be_closed_once_the_first_is_open_again() -> None:
+    """The read model still shows #2 while the log knows already that there is none."""
+    tell(*TWO, closed(T + HOUR))
+    reopen_run(STAFF, keys()[1])
+    with pytest.raises(NotDone, match="just taken back") as caught:
+        close_run(STAFF, keys()[2])
+    assert caught.value.code == "moved"
 
 
 def test_a_run_with_open_jobs_cannot_be_closed() -> None:
@@ -150,6 +199,29 @@ def test_the_same_key_says_the_same_once_and_nothing_else() -> None:
         reopen_run(keyed, big)
     assert caught.value.code == "key_used"
     assert close_run(Saying(Scope.everything(), "user:2", "k1"), small).actor == "user:2", "a key is its caller's own"
+
+
+def test_a_key_is_of_one_run_and_of_one_instant() -> None:
+    """What closed #1 says nothing of #2 of the same name; what was said as of one hour not of another."""
+    tell(*TWO)
+    keyed = Saying(Scope.everything(), "user:1", "k1")
+    as_of = datetime.fromtimestamp(T + HOUR, UTC)
+    first = close_run(keyed, keys()[1], as_of)
+    projector.catch_up()
+    assert close_run(keyed, keys()[1], as_of) == close_run(keyed, keys()[1]) == first
+    for run, instant in ((keys()[2], None), (keys()[2], as_of), (keys()[1], datetime.fromtimestamp(T, UTC))):
+        with pytest.raises(NotDone) as caught:
+            close_run(keyed, run, instant)
+        assert caught.value.code == "key_used"
+    again = Saying(Scope.everything(), "user:1", "k2")
+    assert close_run(again, keys()[2]).actor == "user:1"
+    projector.catch_up()
+    back = Saying(Scope.everything(), "user:1", "k3")
+    reopened_two = reopen_run(back, keys()[2])
+    with pytest.raises(NotDone) as caught:
+        reopen_run(back, keys()[1])
+    assert caught.value.code == "key_used"
+    assert reopen_run(back, keys()[2]) == reopened_two
 
 
 def test_only_the_last_closing_can_be_taken_back() -> None:

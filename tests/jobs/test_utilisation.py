@@ -108,7 +108,29 @@ def test_installed_and_available_are_those_of_the_nodes() -> None:
     assert (row["cluster"], row["installed_gpu_seconds"]) == ("pod-a", total["installed_gpu_seconds"])
     assert utilisation("project").rows[0]["installed_gpu_seconds"] is None
     assert utilisation("project").total["installed_gpu_seconds"] == total["installed_gpu_seconds"]
-    assert utilisation(scope=Scope(frozenset({"nlp"}))).total["installed_gpu_seconds"] is None
+
+
+def test_a_lead_is_told_what_part_of_the_hall_the_projects_held() -> None:
+    """Two nodes of 8 GPUs all March: 11,904 GPU-hours, of which nlp held 16 and vision 8 (4 GPUs for two hours)."""
+    books(*FAULT)
+    tell(project("vision"), mapped("b", "vision"), job("2", BEGIN, BEGIN + 2 * HOUR, account="b", **gpus(4)),
+         *(NodeDeclared("pod-a", name, gpus=8, from_day="2026-03-01") for name in ("n1", "n2")))  # fmt: skip
+    installed = 11_904 * HOUR
+    lead = Scope(frozenset({"vision"}))
+    for options in ({"scope": lead}, {"project": "vision"}):
+        total = utilisation("day", **options).total
+        assert (total["installed_gpu_seconds"], total["available_gpu_seconds"]) == (installed, installed)
+        assert total["allocated_gpu_seconds"] == 8 * HOUR
+        assert total["allocated_of_installed_ppm"] == 672  # 8 of 11,904
+    rows = utilisation("day", scope=lead).rows
+    assert sum(row["installed_gpu_seconds"] for row in rows) == installed
+    assert [row["day"] for row in rows if row["allocated_gpu_seconds"]] == ["2026-03-01"]
+    (row,) = utilisation("cluster", scope=lead).rows
+    assert (row["cluster"], row["installed_gpu_seconds"], row["allocated_gpu_seconds"]) == (
+        "pod-a", installed, 8 * HOUR)  # fmt: skip
+    mine = utilisation("project", scope=lead)
+    assert [(row["project"], row["installed_gpu_seconds"]) for row in mine.rows] == [("vision", None)]
+    assert mine.total["allocated_of_installed_ppm"] == 672
 
 
 def test_a_window_in_which_nodes_were_not_known_yet_has_no_data() -> None:

@@ -104,10 +104,16 @@ def test_who_holds_room_and_when_it_is_given_back() -> None:
         Free(CUT, "nlp", 8, 8), Free(later(2), "vision", 16, 24), Free(later(3), None, 64, 88),
         Free(later(4), "nlp", 32, 120),
     ]  # fmt: skip
-    assert waitsfor.enough_at(ends, 24) == later(2)
-    assert waitsfor.enough_at(ends, 25) == later(3)
-    assert waitsfor.enough_at(ends, 121) is None
-    assert waitsfor.enough_at(ends, None) is None
+    assert waitsfor.enough_at(ends, 24, 0, CUT) == later(2)
+    assert waitsfor.enough_at(ends, 25, 0, CUT) == later(3)
+    assert waitsfor.enough_at(ends, 121, 0, CUT) is None
+    assert waitsfor.enough_at(ends, None, 0, CUT) is None
+    # 64 asked, 40 free: the 24 that are missing are given back at 2 h, 25 only at 3 h; 40 are free now.
+    assert waitsfor.enough_at(ends, 64, 40, CUT) == later(2)
+    assert waitsfor.enough_at(ends, 65, 40, CUT) == later(3)
+    assert waitsfor.enough_at(ends, 40, 40, CUT) == CUT
+    assert waitsfor.enough_at([], 41, 40, CUT) is None
+    assert waitsfor.enough_at(ends, None, 40, CUT) is None
     assert [one.amount for one in waitsfor.holders(held, "cpus")] == [64 * 4, 64, 64]
 
 

@@ -35,12 +35,17 @@ def test_numbers_and_money() -> None:
     assert figures.thousands(-4_182_907) == "−4\u202f182\u202f907"
     assert figures.money("146902.65") == "146\u202f902.65"
     assert figures.money("-0.05") == "−0.05"
-    assert figures.whole_money("146902.99") == "146\u202f902"  # cut, not rounded
+    # halves away from zero, as people round: what a tile shows of 8,366.81 is 8,367
+    rounded = {"146902.99": "146\u202f903", "8366.81": "8\u202f367", "8366.49": "8\u202f366", "0.5": "1", "7": "7",
+               "-0.4": "0", "-2.5": "\u22123"}  # fmt: skip
+    assert {amount: figures.whole_money(amount) for amount in rounded} == rounded
     assert figures.percent(1, 3) == "33.33"
     assert figures.percent(2, 3) == "66.67"
     assert figures.percent(1, 0) == "—"
     assert figures.key_hours(3_599_999) == "1\u202f000.0"
-    assert figures.key_hours(3_603_599) == "1\u202f000"
+    assert figures.key_hours(3_601_799) == "1\u202f000"
+    assert figures.key_hours(3_601_800) == "1\u202f001"
+    assert figures.key_hours(18_495_360) == "5\u202f138"  # 5,137.6 hours
 
 
 def test_days_and_moments() -> None:

@@ -12,6 +12,7 @@ from django.test import Client
 from events import projector
 from events.append import append
 from jobs.models import Run
+from tests.jobs.test_other_ends import cancelled
 from tests.jobs.test_training import BEGIN, FAULT, heard, save, steps
 from tests.web.books import book, declare, job, person
 
@@ -93,6 +94,19 @@ def test_where_nothing_can_be_advised_the_page_says_why(client: Client) -> None:
     page = client.get(f"/runs/{Run.objects.get().id}/").content.decode()
     assert "Fewer than two saves are known" in page
     assert told(page, "interval")[1] == ["no advice", "no data", "no data", "no data"]
+
+
+@pytest.mark.usefixtures("hall")
+def test_other_ends_that_lost_work_are_weighed_and_failures_shown_apart(client: Client) -> None:
+    """One cancelled after which an older state was taken up, in 39,600 s: one in 11 h; failures one in 8,679,600 s, or
+    2,411 h; together one in 39,420 s (tests/jobs/test_other_ends.py)."""
+    cancelled()
+    client.force_login(person("chief", admin=True))
+    page = client.get(f"/runs/{Run.objects.get().id}/").content.decode()
+    said = page.partition('id="interval"')[2].partition("</section>")[0]
+    assert "0 failures in 0.9 node-days and one in 200 believed before: one in 2\u202f411 h for this run" in said
+    assert "1 other end that lost work (1 cancelled) in 11 h of running: one in 11 h." in said
+    assert "Together one in 11 h, which is weighed here." in said
 
 
 @pytest.mark.usefixtures("page")

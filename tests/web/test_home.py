@@ -57,6 +57,8 @@ def test_what_runs_and_waits_now(admin: Client) -> None:
     assert "GPUs held now 12 on 2 nodes" in read
     assert "Runs active 2 2 attempts" in read
     assert "Jobs waiting 3 longest 3 h 00 min" in read
+    assert "Wait, median, 7 days 1 min p95 1 min; 2 starts" in read
+    assert '<span class="count" title="runs that hold something now">2</span>' in html, "as Runs active"
     active = table(html, "Active runs")
     assert [row[:5] for row in active] == [
         ["pod-a/901", "atlas", "ada", "8", "1"], ["pod-a/902", "vision", "ada", "4", "1"],

@@ -101,7 +101,9 @@ def test_a_waiting_job_says_why(admin: Client) -> None:
     read = main_of(page(admin, "5"))
     assert "Waiting since 2 Oct 2026 08:00:00 CEST. Reason: Resources." in read
     assert "so far, since 2 Oct 08:00" in read
-    assert "it never started" in read
+    assert "GPUs asked for no data nobody tells Wait " in read
+    assert "GPU-hours" not in read, "no zeros of what it never held"
+    assert "Attempts" not in read
 
 
 def test_a_running_job_says_when_its_limit_ends_it(admin: Client) -> None:

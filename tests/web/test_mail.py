@@ -24,12 +24,13 @@ from events.reports import AsOf, Report
 from events.types.accounts import AssociationReported
 from events.types.projects import ProjectDeclared
 from events.types.shares import FairshareConfigured
+from fleet.queries import site
 from jobs.models import Grant
 from tests.hand import say
 from tests.jobs.test_training import FAULT
 from tests.web.books import at, book, declare, job, person, signed_in
 from tests.web.pages import html_of, main_of, table, words
-from web import mailkinds, mailmake, mailoff, mailout, mailparts, mailplan, mailtext, mailweek, tasks
+from web import mail, mailkinds, mailmake, mailoff, mailout, mailparts, mailplan, mailtext, mailweek, tasks
 from web.mailkinds import RECEIPT, WEEKLY
 from web.models import MailSent
 from web.ranges import Days
@@ -102,7 +103,7 @@ def test_figures_of_the_text_are_those_worked_out_by_hand() -> None:
     assert "- Failed: 20.0 (100.00 %)" in text
     assert "Cost: 200.00 EUR (at list price)" in text  # 100 GPU-h at 2 EUR
     assert "Goodput: no data (no program told where its time went)" in text
-    assert "- Not known: 0.2 (100.00 %)" in text  # 660 s of waiting, nobody told why
+    assert "- Unknown: 0.2 (100.00 %)" in text  # 660 s of waiting, nobody told why
     assert "Goodput: 100.0 GPU-h of ended attempts are not instrumented." in text
     assert "Fair share: no shares are known" in text
     assert "vision" not in text
@@ -288,22 +289,23 @@ def test_hostile_names_stay_text() -> None:
     html, text = str(sent().alternatives[0][0]), sent().body
     assert "&lt;i&gt;r &amp; x" in html
     assert "<i>" not in html
-    assert "- <i>r & x: 48.0 (failed)" in text
+    assert "- <i>r & x: 48.0 (u3: failed)" in text
     assert "\u202e" not in html + text
 
 
 def test_a_name_with_lines_stays_in_its_line() -> None:
     row = {"cause": "failed", "run": "r\r\n\r\nFrom: x", "run_id": "1b4e28ba-2fa1-11d2-883f-0016d3cca427",
-           "gpu_seconds": 3600}  # fmt: skip
+           "user": "u\r\nBcc: y", "gpu_seconds": 3600}  # fmt: skip
     params = Days(date(2026, 11, 23), date(2026, 11, 29)).params(ZoneInfo("UTC"), MONDAY)
     [part] = mailparts.wasting(Report("waste", params, (), [row], {}, AsOf(1, MONDAY)))
-    assert (part.name, part.value, part.note) == ("r From: x", "1.0", "failed")
+    assert (part.name, part.value, part.note) == ("r From: x", "1.0", "u Bcc: y: failed")
 
 
 @pytest.mark.parametrize(
     ("given", "shown"),
     [("a\r\nBcc: b", "a Bcc: b"), ("a\u2028b\u2029c\x85d", "a b c d"), ("\u202egnp.exe\u202c", "gnp.exe"),
      ("  x \t y\x00 ", "x y"), ("zero\u200bwidth", "zerowidth"), ("1\u202f234", "1\u202f234"), ("é日本", "é日本"),
+     ("=?utf-8?q?=0D=0ABcc:x?=", "= ?utf-8?q?=0D=0ABcc:x?="), ("=\u200b?", "= ?"), ("a\u2066b\u2069\u200e", "ab"),
      ("x" * 200, "x" * 99 + "…")],
 )  # fmt: skip
 def test_one_line(given: str, shown: str) -> None:
@@ -318,6 +320,20 @@ def test_the_site_name_cannot_add_a_header() -> None:
     made = mailmake.message(user, WEEKLY, found, "k")
     assert "Bcc" not in message_from_bytes(made.message().as_bytes())
     assert made.subject.startswith("Hall Bcc: x@example.org: Week 48")
+
+
+@pytest.mark.parametrize("called", ["Hall", "H\u00e4ll"])
+def test_an_encoded_word_in_a_name_is_text_to_who_decodes_the_header(called: str) -> None:
+    """As sent it would be a line break and a header of its own; with an umlaut the whole subject is encoded by us."""
+    declare("nlp")
+    user = lead()
+    found = weekly_of(user)
+    object.__setattr__(found.site, "name", f"{called} =?utf-8?q?=0D=0ABcc:x?= =\u202e?utf-8?b?DQpCY2M6eA==?=")
+    read = message_from_bytes(mailmake.message(user, WEEKLY, found, "k").message().as_bytes(), policy=default)
+    subject = str(read["Subject"]).strip()
+    assert subject.startswith(f"{called} = ?utf-8?q?=0D=0ABcc:x?= = ?utf-8?b?DQpCY2M6eA== ?=: Week 48 of 2026")
+    assert not set("\r\n\u202e") & set(subject)
+    assert "Bcc" not in read
 
 
 # --- the page ------------------------------------------------------------------------------------------------------
@@ -340,6 +356,32 @@ def test_the_page_shows_what_is_sent_and_switches_it() -> None:
     assert client.get("/mail/choose").status_code == 405
     tasks.turn(MONDAY)
     assert django_mail.outbox == []
+
+
+@pytest.mark.parametrize(
+    ("came", "chose", "said"),
+    [("29 12:00", None, ""),
+     ("30 21:02", None, ". That of Monday, 30 Nov, was due before your login was made (30 Nov 22:02:00)"),
+     ("29 12:00", "30 12:30", ". That of Monday, 30 Nov, was due before you switched it on (30 Nov 13:30:00)"),
+     ("30 21:02", "30 21:30", ". That of Monday, 30 Nov, was due before you switched it on (30 Nov 22:30:00)")],
+)  # fmt: skip
+@pytest.mark.usefixtures("books")
+def test_who_came_after_its_hour_begins_with_the_next_and_is_told_so(came: str, chose: str | None, said: str) -> None:
+    """Due on Monday, 30 November, 06:00 UTC; looked at on Monday at 22:00 UTC, 23:00 in Berlin."""
+
+    def instant(text: str) -> datetime:
+        return datetime.fromisoformat(f"2026-11-{text}").replace(tzinfo=UTC)
+
+    user, now = lead(), instant("30 22:00")
+    user.date_joined = instant(came)
+    user.save()
+    if chose:
+        mailkinds.choose(user, WEEKLY, user.date_joined, wanted=False)
+        mailkinds.choose(user, WEEKLY, instant(chose), wanted=True)
+    offer = mail._offer(user, WEEKLY, site(), now, leads=True)
+    assert offer.note.partition("; ")[2] == f"the next one on Monday, 7 Dec, 07:00 CET{said}"
+    tasks.turn(now)
+    assert len(django_mail.outbox) == (0 if said else 1)
 
 
 def test_the_page_needs_a_login_and_the_switch_a_token() -> None:
@@ -491,7 +533,7 @@ def test_goodput_and_waste_where_a_program_told() -> None:
     assert "Held in vain: 12.1 GPU-h (60.67 % of what ended attempts held)" in text
     assert "- Rolled back: 5.2 (42.86 %)" in text
     assert "- Failed: 4.0 (32.97 %)" in text
-    assert "- big: 12.1 (rolled back, failed, restart after a fault, partial gang)" in text
+    assert "- big: 12.1 (u1: rolled back, failed, restart after a fault, partial gang)" in text
     page = main_of(html_of(signed_in(user), "/projects/nlp/?from=2026-02-23&to=2026-03-01"))
     assert "Goodput 40.56 %" in page
     assert "12.1" in page

@@ -44,7 +44,7 @@ def test_key_figures_against_the_month_before_and_the_hall(admin: Client) -> Non
     # 80 + 40 + 64 + 4 (an hour of the last job lies in November) = 188; September 40: 370 % more; 16 of vision
     assert "GPU-hours used 188.0 370.0 % on September" in read
     assert "Share of all used 92.16 % of 204.0 GPU-h" in read
-    assert "Wait, median 1 min p90 1 h 00 min; 5 starts" in read
+    assert "Wait, median 1 min p95 1 h 00 min; 5 starts" in read
     assert "Jobs started 5 5 attempts ran" in read
 
 

@@ -69,7 +69,7 @@ def test_key_figures_are_the_hand_counted_ones(admin: Client) -> None:
     assert "GPU-hours used 185.5 no use in September to compare with" in read  # 80 + 100 + 1.5 + 4
     assert "Jobs started 5 5 attempts ran" in read
     assert "Node-hours 39.5 1492 CPU-h" in read  # one node each; 64 x 10 + 32 x 25 + 8 x 1.5 + 16 x 2 + 8 CPU-h
-    assert "Wait, median 30 s p90 10 min; 5 starts" in read
+    assert "Wait, median 30 s p95 10 min; 5 starts" in read
     assert "Cost 371 EUR without 8.0 CPU-h, which have no price" in read  # 185.5 x 2
 
 
@@ -94,15 +94,16 @@ def test_teams_hold_what_hangs_below_them(admin: Client) -> None:
                                ("vision", "project", "core")):  # fmt: skip
         actions.say(ProjectDeclared(project=code, kind=kind, parent=parent), type_="project.declared", actor="test")
     book(
-        job("atlas", "2026-10-02 08:00", 1, 8, user="ada"),
-        job("vision", "2026-10-02 08:00", 2, 8, user="ada"),
-        job("vision", "2026-10-02 08:00", 1, 4, user="ben"),
+        job("atlas", "2026-10-02 08:00", 1, 8, user="ada", wait=120),
+        job("vision", "2026-10-02 08:00", 2, 8, user="ada", wait=600),
+        job("vision", "2026-10-02 08:00", 1, 4, user="ben", wait=60),
     )
     by_group = rows(html_of(admin, OCTOBER), "by-group")
     assert list(by_group) == ["lab organisation", "core team", "vision", "atlas", "2 projects"]
     for head in ("lab organisation", "core team"):
-        assert by_group[head][2:9] == ["28.0", "100.00", "4.0", "2", "3", "—", "56.00"]
+        assert by_group[head][2:9] == ["28.0", "100.00", "4.0", "2", "3", "2 min", "56.00"]  # of 60, 120 and 600 s
     assert by_group["vision"][2:6] == ["20.0", "71.43", "3.0", "2"]
+    assert (by_group["vision"][7], by_group["atlas"][7]) == ("1 min", "2 min"), "of 60 and 600 s the lower"
     inside = html_of(admin, OCTOBER.replace("/projects/", "/projects/core/"))
     assert "Share of all used 100.00 % of 28.0 GPU-h" in texts(inside)
     assert "Projects / lab".replace(" / ", " ") in texts(inside)

@@ -78,6 +78,12 @@ def parsed(html: str) -> tuple[list[str], list[list[tuple[str, str, str]]], list
     return names, [cells_of(row) for row in re.findall(r"<tr>(.*?)</tr>", body, flags=re.S)], cells_of(foot)
 
 
+CAUSES = {"dependency_or_hold": "dependency or hold", "own_limit": "own limit", "own_share": "own share",
+          "nodes_held": "nodes held", "rolled_back": "rolled back", "partial_gang": "partial gang",
+          "restart": "restart after a fault", "timed_out": "ended at its limit"}  # fmt: skip
+"""Causes that people know by other words than machines."""
+
+
 def exact(cell: tuple[str, str, str]) -> Any:
     """The value that a cell stands for, from its title where it is rounded."""
     text, title, _ = cell
@@ -92,7 +98,7 @@ def same(value: Any, cell: tuple[str, str, str], kind: str) -> bool:
     if kind == "time":
         return bool(cell[2] == value)
     if kind == "label":
-        names = [value, value.removeprefix("unmapped/"), value.replace("_", " ")] if value else ["not named", "—"]
+        names = [value, value.removeprefix("unmapped/"), CAUSES.get(value, value)] if value else ["not named", "—"]
         return cell[0].removesuffix(" no project") in names
     value = value["amount"] if isinstance(value, dict) else value
     if value is None:

@@ -76,6 +76,40 @@ def test_all_rows_are_there_heads_repeat_and_the_total_comes_once(admin: Client)
     assert sum(text.count("Total 1920.00 960.0") for text in read) == 1
 
 
+def test_the_last_page_holds_more_than_the_total(admin: Client) -> None:
+    """However the rows fall: three of them at least stand with their total, where there are as many."""
+    declare("atlas", rates={"h100": 2_000_000})
+    book(*[job("atlas", "2026-10-02 08:00", 2, 8, user=f"user{number:02d}") for number in range(1, 36)])
+    last = []
+    for number in (36, 37):  # the first that do not fit on two pages
+        book(job("atlas", "2026-10-02 08:00", 2, 8, user=f"user{number:02d}"))
+        read = pages(admin.get(f"/reports/usage.pdf?{OCTOBER}&group_by=user").content)
+        last.append((len(read), len(re.findall(r"user\d\d", read[-1])), "Total" in read[-1]))
+    assert last == [(3, 3, True), (3, 3, True)]
+
+
+def test_the_chart_of_a_document_that_lies_is_on_its_first_page(admin: Client) -> None:
+    declare("atlas", rates={"h100": 2_000_000})
+    book(*[job("atlas", "2026-10-02 08:00", 2 + number, 8, user=f"user{number:02d}") for number in range(30)])
+    answer = admin.get(f"/reports/usage.pdf?{OCTOBER}&group_by=user")
+    assert sizes(answer.content)[0] == A4_ACROSS
+    first = pages(answer.content)[0]
+    assert "20 others" in first  # ten of thirty have bars of their own
+    assert "user29" in first
+
+
+def test_a_hyphen_is_as_wide_in_a_document_as_in_any_text(admin: Client) -> None:
+    """Inter's hyphen for tables of figures takes a digit's width; a word such as GPU-time must not have it."""
+    fill()
+    document = pypdfium2.PdfDocument(admin.get(f"/reports/goodput.pdf?{OCTOBER}").content)
+    words = document[0].get_textpage()
+    at = words.get_text_range().index("GPU-time")
+    hyphen, following = words.get_charbox(at + 3), words.get_charbox(at + 4)
+    before = words.get_charbox(at + 2)
+    around = (following[0] - hyphen[2]) + (hyphen[0] - before[2])
+    assert around < hyphen[2] - hyphen[0]  # 1.16 of its width with the tabular one
+
+
 def test_a_document_is_drawn_in_the_colours_of_the_look(admin: Client) -> None:
     fill()
     content = admin.get(f"/reports/usage.pdf?{OCTOBER}&group_by=day,project").content

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from events import projector
+from events.actions import declare_cluster
 from events.append import append
 from jobs.models import Run
 from tests.jobs.test_training import BEGIN, heard, ms, save, steps
@@ -24,6 +25,8 @@ BIG = {**SMALL, "gpus": 64, "tokens_per_second": 736_000, "flop_per_token": 30_0
 @pytest.fixture
 def chief(hall: Any, client: Client) -> Client:
     declare("nlp")
+    declare_cluster("pod-a", actor="test")
+    projector.catch_up()
     client.force_login(person("chief", admin=True))
     return client
 

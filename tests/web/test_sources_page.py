@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from events import deliveries, projector
+from events import deliveries, projector, tally
 from events.queries_log import Rhythm
 from fleet import actions
 from fleet.models import Source
@@ -91,6 +91,18 @@ def test_silence_is_told_against_the_sources_own_habit(admin: Client) -> None:
     assert "rarely has been silent" not in read
     age("rarely", 6100, 5100, 4100, 3100)
     assert "rarely has been silent for 51 min; usually it speaks every 16 min." in main_of(html_of(admin, "/sources/"))
+
+
+def test_a_prometheus_that_stops_is_told_after_ten_minutes(admin: Client) -> None:
+    now = datetime.now(UTC)
+    for source, ago, accepted in (("prometheus:a", 599, 5), ("prometheus:b", 660, 5), ("prometheus", 9000, 0)):
+        tally.note([tally.Settled(source, "remote-write", now - timedelta(seconds=ago), accepted, 2, 0)])
+    html = html_of(admin, "/sources/")
+    rows = {row[0]: (row[2], row[7], row[8]) for row in table(html, "They send")}
+    assert rows == {
+        "prometheus:a": ("speaks", "5", "2"), "prometheus:b": ("silent", "5", "2"), "prometheus": ("speaks", "0", "2"),
+    }  # fmt: skip
+    assert "prometheus:b has been silent for 11 min. Look whether Prometheus runs" in main_of(html)
 
 
 @pytest.mark.parametrize(("gap", "limit"), [(None, None), (1.0, 600), (200.0, 600), (201.0, 603.0), (3600.0, 10_800.0)])

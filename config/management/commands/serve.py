@@ -64,6 +64,7 @@ def run(host: str, port: int, workers: int, threads: int = 4, *, answers: Callab
 
     A worker or beat that ends (a broken broker, kill -9) is started again: nothing is lost meanwhile.
     """
+    os.environ["HALLBOOK_PORT"] = str(port)  # where links in mails lead, if nobody says otherwise
     stopped: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda seen, _frame: stopped.append(seen))
