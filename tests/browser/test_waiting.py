@@ -62,7 +62,8 @@ def test_a_click_leads_from_a_wait_to_what_it_waits_for(visitor: Any, queue: str
         one.go("/waiting/")
         one.page.select_option("#cause", "own_share")
         one.page.get_by_role("button", name="Show").click()
-        assert one.page.locator("#jobs tbody th").all_text_contents() == ["811", "820"]
+        one.page.wait_for_url("**cause=own_share*")
+        assert one.page.locator("#waiting tbody th").all_text_contents() == ["811", "820"]
 
 
 def test_a_lead_on_a_phone_reads_counts_of_others(visitor: Any, queue: str) -> None:
