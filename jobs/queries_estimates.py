@@ -26,13 +26,16 @@ _ERRORS: Final = """
                (a.start_at AT TIME ZONE %(zone)s)::date AS day,
                width_bucket(extract(epoch FROM y.expected - y.at), %(leads)s::numeric[]) AS lead
         FROM (SELECT * FROM jobs_look WHERE expected IS NOT NULL AND at < %(end)s
-              AND at >= %(start)s - interval '366 days') y
+              AND at >= %(start)s - interval '366 days' OFFSET 0) y
         CROSS JOIN LATERAL (
-            SELECT x.* FROM jobs_attempt x WHERE x.stream = y.stream
+            (SELECT x.* FROM jobs_attempt x WHERE x.stream = y.stream OFFSET 0)
             UNION ALL
-            SELECT x.* FROM jobs_job j JOIN jobs_attempt x ON x.stream = j.stream AND x.job = j.id AND x.number = 1
-            WHERE j.array_job_id = split_part(y.stream COLLATE "default", '/', 3)
-              AND j.cluster = split_part(y.stream, '/', 2) AND j.stream <> y.stream) a
+            SELECT x.* FROM (
+                SELECT i.id, i.stream FROM jobs_job i
+                WHERE i.array_job_id = split_part(y.stream COLLATE "default", '/', 3)
+                  AND i.cluster = split_part(y.stream, '/', 2) AND i.stream <> y.stream OFFSET 0) j
+            CROSS JOIN LATERAL (
+                SELECT x.* FROM jobs_attempt x WHERE x.job = j.id AND x.number = 1 OFFSET 0) x) a
         WHERE a.start_at >= %(start)s AND a.start_at < %(end)s AND y.at < a.start_at
           AND y.at >= a.submit - interval '2 seconds' AND (%(cluster)s = '' OR a.cluster = %(cluster)s)) r
     LEFT JOIN jobs_accountplace p
